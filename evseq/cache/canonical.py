@@ -1,0 +1,99 @@
+"""Canonical msgpack: one value, one run of bytes, in every process and on every machine.
+
+Keys are sorted, types are strict, numbers take their shortest form. Each value's type is written with it, so that
+1, 1.0, True and "1" stay four values. Reading takes nothing that this module would not have written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgpack  # type: ignore[import-untyped]  # ships no types
+
+__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Scalar", "canonical", "parse"]
+
+if TYPE_CHECKING:
+    Scalar = None | bool | int | float | str | list["Scalar"] | dict[str, "Scalar"]
+else:  # what checks annotations at run time does not follow a type into itself
+    Scalar = None | bool | int | float | str | list | dict
+"""A value canonical msgpack can hold."""
+
+MAX_DEPTH = 32
+"""Deepest nesting. Configurations nest four or five deep; the C unpacker itself stops at some hundreds."""
+
+MAX_ITEMS = 1 << 20
+"""Most items of one list or mapping: the unpacker makes room for a claimed count before it sees the items."""
+
+LEAST, MOST = -(1 << 63), (1 << 64) - 1  # what a msgpack integer holds
+
+
+def canonical(value: object, *, place: str = "value") -> bytes:
+    """Return the canonical bytes of a `Scalar`; errors call it `place`.
+
+    Raise `TypeError` for a type that is no `Scalar` (subclasses such as enums and array scalars included) and
+    `ValueError` for what msgpack cannot write; both name the place inside the value.
+    """
+    return _packed(_ordered(value, place=place, depth=0))
+
+
+def parse(data: bytes) -> Scalar:
+    """Return the value `canonical` made `data` from; raise `ValueError`, with the reason, for any other bytes."""
+    try:
+        unpacked = msgpack.unpackb(data, max_array_len=MAX_ITEMS, max_map_len=MAX_ITEMS)
+    except (ValueError, OverflowError, msgpack.UnpackException) as error:
+        raise ValueError(f"not msgpack: {str(error) or type(error).__name__}") from None
+    try:
+        value = _ordered(unpacked, place="value", depth=0)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if _packed(value) != data:
+        raise ValueError("not in canonical form")
+    return value
+
+
+def _packed(ordered: Scalar) -> bytes:
+    packed: bytes = msgpack.packb(ordered, strict_types=True)
+    return packed
+
+
+def _ordered(value: object, *, place: str, depth: int) -> Scalar:
+    """Return `value` with the keys of every mapping sorted; check types and limits on the way."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{place}: nested more than {MAX_DEPTH} deep")
+    if value is None or type(value) is bool or type(value) is float:
+        return value
+    if type(value) is int:
+        if not LEAST <= value <= MOST:
+            raise ValueError(f"{place}: {value} does not fit in 64 bits")
+        return value
+    if type(value) is str:
+        return _text(value, place=place)
+    if type(value) is list:
+        _counted(len(value), place=place)
+        return [_ordered(item, place=f"{place}[{index}]", depth=depth + 1) for index, item in enumerate(value)]
+    if type(value) is dict:
+        _counted(len(value), place=place)
+        return {key: _ordered(value[key], place=f"{place}.{key}", depth=depth + 1) for key in _keys(value, place)}
+    raise TypeError(f"{place}: {type(value).__name__} is not one of None, bool, int, float, str, list, dict")
+
+
+def _keys(value: dict[object, object], place: str) -> list[str]:
+    keys = []
+    for key in value:
+        if type(key) is not str:
+            raise TypeError(f"{place}: key {key!r} is not a str")
+        keys.append(_text(key, place=place))
+    return sorted(keys)
+
+
+def _text(text: str, *, place: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{place}: {text!r} is not Unicode text") from None
+    return text
+
+
+def _counted(count: int, *, place: str) -> None:
+    if count > MAX_ITEMS:
+        raise ValueError(f"{place}: {count} items, at most {MAX_ITEMS} fit")

@@ -1,0 +1,133 @@
+"""What a request asks of a cache, computed from the request and the decoder's description alone.
+
+The saving side fills the same fields from the exported cache; where engine and plan disagree, the guard says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from evseq.cache.canonical import Scalar
+from evseq.cache.fields import FORMAT_VERSION
+from evseq.geometry import CacheKind, Description, Dtype, Geometry, Layer, Layout, PositionRule, Positions, WindowCounts
+
+__all__ = ["RequestRow", "cache_identity", "claimed_cache", "first_slots", "numbering", "request_identity"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRow:
+    """One row of a request: its real tokens with their positions, and which of its slots they fill, in order."""
+
+    name: str
+    tokens: tuple[int, ...]
+    mask: tuple[bool, ...]
+    positions: tuple[int, ...]
+    text: str | None = None
+
+
+def request_identity(*, rows: Sequence[RequestRow], rule: str, padding: str, salt: str | None) -> dict[str, Scalar]:
+    """Return the request fields. `rule` says who numbers tokens: `given`, or the engine's rule `mask` or `slot`."""
+    return {
+        "prefix.tokens": [[row.name, list(row.tokens)] for row in rows],
+        "prefix.text": [[row.name, row.text] for row in rows],
+        "prefix.mask": [[row.name, list(row.mask)] for row in rows],
+        "position.rule": str(rule),
+        "position.ids": [[row.name, list(row.positions)] for row in rows],
+        "padding": str(padding),
+        "salt": salt,
+    }
+
+
+def claimed_cache(
+    *, description: Description, layout: Layout, dtype: Dtype, rows: Sequence[RequestRow], furthest: int | None = None
+) -> dict[str, Scalar]:
+    """Return the cache fields an intact cache of this request has.
+
+    `furthest` is the most columns the session ever held, where a crop made them fewer since.
+    """
+    kind = _kind(description, layout)
+    fed = len(rows[0].mask)
+    layers = description.geometry.layers
+    shapes = [
+        (len(rows), layer.kv_heads, kind.slots(layer, fed=fed, layout=layout), layer.head_dim) for layer in layers
+    ]
+    return cache_identity(
+        description=description,
+        dtype=dtype,
+        kind=kind.name,
+        shapes=shapes,
+        lengths={row.name: len(row.tokens) for row in rows},
+        visible={row.name: _visible(row, description.geometry, layout) for row in rows},
+        eviction=first_slots(description=description, layout=layout, furthest=max(fed, furthest or 0)),
+    )
+
+
+def cache_identity(
+    *,
+    description: Description,
+    dtype: Dtype,
+    kind: str,
+    shapes: Sequence[Sequence[int]],
+    lengths: Mapping[str, int],
+    visible: Mapping[str, Sequence[int]],
+    eviction: Sequence[int],
+) -> dict[str, Scalar]:
+    """Return the cache fields.
+
+    `shapes` are those of the keys, [row, kv_head, slot, head_dim] per layer; `lengths` real tokens by row, in batch
+    order; `visible` by row, per layer, how many cached tokens the row's next query attends to; `eviction` the first
+    slot each layer still holds (`first_slots`).
+    """
+    geometry = description.geometry
+    return {
+        "cache.kind": kind,
+        "cache.shapes": [list(shape) for shape in shapes],
+        "cache.dtype": dtype.value,
+        "cache.quantisation": None,  # no kind of promise `exact` has one
+        "window.policy": [_policy(layer, geometry.window_counts) for layer in geometry.layers],
+        "cache.length": [[row, length] for row, length in lengths.items()],
+        "cache.visible": [[row, list(layers)] for row, layers in visible.items()],
+        "cache.eviction": list(eviction),
+        "format.version": FORMAT_VERSION,
+    }
+
+
+def first_slots(*, description: Description, layout: Layout, furthest: int) -> list[int]:
+    """Return per layer the first slot still held once `furthest` columns were fed.
+
+    A layer forgets when it is fed, and no crop brings back what it forgot.
+    """
+    kind = _kind(description, layout)
+    return [max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) for layer in description.geometry.layers]
+
+
+def numbering(geometry: Geometry, layout: Layout) -> str:
+    """Return the value of `position.rule`: `given`, or the rule of the engine that numbers tokens itself."""
+    return Positions.GIVEN.value if layout.positions is Positions.GIVEN else geometry.position_rule.value
+
+
+def _kind(description: Description, layout: Layout) -> CacheKind:
+    kind = description.cache(layout.cache)
+    assert kind is not None  # the plan took the word from the description
+    return kind
+
+
+def _policy(layer: Layer, counts: WindowCounts) -> str:
+    return "every slot" if layer.window is None else f"{layer.window} {counts.value}"
+
+
+def _visible(row: RequestRow, geometry: Geometry, layout: Layout) -> list[int]:
+    """Return per layer how many cached tokens of `row` its next query attends to, itself not counted."""
+    slot = len(row.mask)
+    position = slot if numbering(geometry, layout) == PositionRule.SLOT else len(row.tokens)
+    match geometry.window_counts:
+        case WindowCounts.POSITIONS:
+            distances = [position - held for held in row.positions]
+        case WindowCounts.SLOTS:
+            distances = [slot - held for held, real in enumerate(row.mask) if real]
+        case counts:
+            assert_never(counts)
+    windows = [layer.window for layer in geometry.layers]
+    return [sum(window is None or distance < window for distance in distances) for window in windows]

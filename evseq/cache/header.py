@@ -1,0 +1,181 @@
+"""The header of a sealed file: what it is, whose it is, and what must stand behind it. Needs no torch."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from evseq.cache.canonical import Scalar, canonical, parse
+from evseq.cache.damage import (
+    FieldDamaged,
+    FingerprintMismatch,
+    HeaderDamaged,
+    MissingField,
+    NotAFile,
+    NotReadable,
+    NotThere,
+    SealBroken,
+    TensorMissing,
+    UnknownField,
+    UnknownTensor,
+    UnknownVersion,
+    WrongKind,
+)
+from evseq.cache.fields import FORMAT_VERSION
+from evseq.cache.frame import Extent, Form, frame, unframe
+from evseq.cache.identity import Identity
+
+__all__ = ["Header", "SealedKind", "encode", "inspect_header", "opened", "read"]
+
+_FIELDS: Mapping[str, type] = {
+    "version": int,
+    "kind": str,
+    "identity": dict,
+    "fingerprint": str,
+    "digests": dict,
+    "scalars": dict,
+    "seal": str,
+}
+"""What the text of the frame holds, and as what. `seal` is SHA-256 over all the others."""
+
+
+class SealedKind(StrEnum):
+    """What a sealed file is."""
+
+    CACHE = "cache"
+    GOLDEN = "golden"
+    RECORDING = "recording"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Everything a sealed file says before its tensors; `digests` and `extents` name the same tensors."""
+
+    kind: SealedKind
+    identity: Identity
+    digests: Mapping[str, str]
+    scalars: Mapping[str, Scalar]
+    extents: Mapping[str, Extent]
+    size: int
+
+
+def encode(
+    *,
+    kind: SealedKind,
+    identity: Identity,
+    digests: Mapping[str, str],
+    scalars: Mapping[str, Scalar],
+    forms: Mapping[str, Form],
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return everything that stands before tensors of these digests and forms, and the order in which they follow.
+
+    Raise `TypeError` or `ValueError`, naming the place, for what no header holds.
+    """
+    fields: dict[str, Scalar] = {
+        "version": FORMAT_VERSION,
+        "kind": kind.value,
+        "identity": dict(identity.values),
+        "fingerprint": identity.fingerprint(),
+        "digests": dict(digests),
+        "scalars": dict(scalars),
+    }
+    fields["seal"] = _seal(fields)
+    return frame(base64.b64encode(canonical(fields, place="header")).decode("ascii"), forms)
+
+
+def inspect_header(path: str | PathLike[str]) -> Header:
+    """Return a file's header without reading its tensors; raise a `Damage` as `open_sealed` does."""
+    with opened(path) as file:
+        return read(path, file)
+
+
+@contextlib.contextmanager
+def opened(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; what the system refuses, then or later, is a `Damage`."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # asked first: to open a pipe is to wait for a writer
+            raise NotAFile(path, "not a regular file")
+        with Path(path).open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise NotThere(path, "no such file") from None
+    except OSError as error:
+        raise NotReadable(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def read(path: str | PathLike[str], file: BinaryIO, *, kind: SealedKind | None = None) -> Header:
+    """Return the header of an open file.
+
+    Raise a `Damage` for anything `encode` would not have written, and `WrongKind` for a kind other than `kind`.
+    """
+    size = os.fstat(file.fileno()).st_size
+    text, extents = unframe(path, file, size=size)
+    fields = _decoded(path, text)
+    actual = _known_kind(path, fields, expected=kind)
+    _check_types(path, fields)
+    identity = Identity(values=fields["identity"])
+    if (fingerprint := identity.fingerprint()) != fields["fingerprint"]:
+        raise FingerprintMismatch(path, f"identity: its fingerprint is {fingerprint}, recorded {fields['fingerprint']}")
+    digests = fields["digests"]
+    if lost := sorted(digests.keys() - extents.keys()):
+        raise TensorMissing(path, f"tensor {lost[0]!r}: in the digests, not in the file")
+    if extra := sorted(extents.keys() - digests.keys()):
+        raise UnknownTensor(path, f"tensor {extra[0]!r}: in the file, not in the digests")
+    if (seal := _seal({name: value for name, value in fields.items() if name != "seal"})) != fields["seal"]:
+        raise SealBroken(path, f"seal: the other fields give {seal}, recorded {fields['seal']}")
+    return Header(
+        kind=actual, identity=identity, digests=digests, scalars=fields["scalars"], extents=extents, size=size
+    )
+
+
+def _decoded(path: str | PathLike[str], text: str) -> dict[str, Any]:
+    """Return the fields, of a version this module reads; their names are right, their types unknown."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise HeaderDamaged(path, f"metadata: not base64: {error}") from None
+    if base64.b64encode(data).decode("ascii") != text:  # bits behind the last byte, which decoding drops
+        raise HeaderDamaged(path, "metadata: not canonical base64")
+    try:
+        fields = parse(data)
+    except ValueError as error:
+        raise HeaderDamaged(path, f"metadata: {error}") from None
+    if not isinstance(fields, dict):
+        raise HeaderDamaged(path, f"metadata: a {type(fields).__name__}, not a mapping")
+    version = fields.get("version", FORMAT_VERSION)
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise UnknownVersion(path, f"version: {version!r}, this evseq reads {FORMAT_VERSION}")
+    if missing := [name for name in _FIELDS if name not in fields]:
+        raise MissingField(path, f"{missing[0]}: missing, every sealed file has it")
+    if extra := sorted(fields.keys() - _FIELDS.keys()):
+        raise UnknownField(path, f"{extra[0]}: no sealed file of version {FORMAT_VERSION} has it")
+    return fields
+
+
+def _known_kind(path: str | PathLike[str], fields: Mapping[str, Any], *, expected: SealedKind | None) -> SealedKind:
+    kinds = [kind for kind in SealedKind if kind.value == fields["kind"]]
+    if not kinds or expected not in (None, *kinds):
+        raise WrongKind(path, f"kind: {fields['kind']!r}, expected {expected or ' or '.join(SealedKind)}")
+    return kinds[0]
+
+
+def _check_types(path: str | PathLike[str], fields: Mapping[str, Any]) -> None:
+    for name, kind in _FIELDS.items():
+        if type(fields[name]) is not kind:
+            raise FieldDamaged(path, f"{name}: a {type(fields[name]).__name__}, expected a {kind.__name__}")
+    for name, digest in fields["digests"].items():
+        if type(digest) is not str:
+            raise FieldDamaged(path, f"digests.{name}: a {type(digest).__name__}, expected a str")
+
+
+def _seal(fields: Mapping[str, Scalar]) -> str:
+    return hashlib.sha256(canonical(dict(fields))).hexdigest()

@@ -1,0 +1,359 @@
+"""Storage: what one layer holds, slot by slot; growing, fixed or a ring.
+
+Every slot carries the position of its token, or -1 where nothing may attend to it: masked, empty, dropped. Nothing is
+zeroed to make it disappear.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import assert_never
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from evseq.cache.state import CacheState, Scalar
+from evseq.engines.protocol import LayerView
+from evseq.errors import EngineError
+from evseq.geometry import CacheKind, Keep, Layer, Layout
+
+__all__ = ["Fixed", "Growing", "Ring", "Storage", "storage"]
+
+
+class Storage(ABC):
+    """Keys, values and positions of one layer; the kinds differ in the slot a new column gets."""
+
+    keys: Float[Tensor, "row kv_head slot head_dim"]
+    values: Float[Tensor, "row kv_head slot head_dim"]
+    positions: Int[Tensor, "row slot"]
+
+    def __init__(self, layer: Layer, layout: Layout, dtype: torch.dtype) -> None:
+        self.layer = layer
+        self.layout = layout
+        self.dtype = dtype
+        self.fill(layout.rows)
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """How many slots an empty storage allocates."""
+
+    @abstractmethod
+    def append(
+        self,
+        keys: Float[Tensor, "row kv_head column head_dim"],
+        values: Float[Tensor, "row kv_head column head_dim"],
+        positions: Int[Tensor, "row column"],
+    ) -> LayerView:
+        """Take in new columns; return everything their queries may look at."""
+
+    @abstractmethod
+    def crop(self, lengths: Int[Tensor, " row"]) -> None:
+        """Keep the first `lengths` tokens of each row."""
+
+    def check_room(self, mask: Bool[Tensor, "row column"]) -> None:  # noqa: B027 - a growing one has room
+        """Raise `EngineError` if these columns do not fit."""
+
+    def check_crop(self, lengths: Int[Tensor, " row"]) -> None:  # noqa: B027 - only a ring forgets
+        """Raise `EngineError` if what the next query needs is no longer held."""
+
+    def shapes(self, rows: int, slots: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each tensor that makes it up; the row axis is first."""
+        states = (rows, self.layer.kv_heads, slots, self.layer.head_dim)
+        return {"keys": states, "values": states, "positions": (rows, slots)}
+
+    def parts(self) -> dict[str, Tensor]:
+        """Return the tensors that make it up."""
+        return {part: getattr(self, part) for part in self.shapes(0, 0)}
+
+    def scalars(self) -> dict[str, Scalar]:
+        """Return what the tensors do not say."""
+        return {}
+
+    def dtype_of(self, part: str) -> torch.dtype:
+        """Return the engine's dtype for keys and values, int64 for the rest."""
+        return self.dtype if part in ("keys", "values") else torch.int64
+
+    def fill(self, rows: int) -> None:
+        """Allocate empty slots for `rows` rows."""
+        for part, shape in self.shapes(rows, self.slots).items():
+            setattr(self, part, torch.zeros(shape, dtype=self.dtype_of(part)))
+        self.positions.fill_(-1)
+
+    def clear(self, rows: int) -> None:
+        """Forget everything and be ready for `rows` rows, in the buffers already there if they are large enough."""
+        if rows > len(self.positions):
+            self.fill(rows)
+        for part, tensor in self.parts().items():
+            setattr(self, part, tensor[:rows])
+        self.positions.fill_(-1)
+
+    def select(self, parents: Int[Tensor, " row"]) -> None:
+        """Make row i a copy of row `parents[i]`."""
+        for part, tensor in self.parts().items():
+            setattr(self, part, tensor[parents])
+
+    def copy(self) -> Storage:
+        """Return a storage of equal contents that shares nothing."""
+        twin = copy.copy(self)
+        for part, tensor in self.parts().items():
+            setattr(twin, part, tensor.clone())
+        return twin
+
+    def lengths(self) -> Int[Tensor, " row"]:
+        """Return each row's cached tokens."""
+        return (self.positions >= 0).sum(dim=-1)
+
+    def next_positions(self) -> Int[Tensor, " row"]:
+        """Return the position behind each row's last held token; 0 for an empty row."""
+        empty = torch.full((len(self.positions), 1), -1)  # row 1
+        return torch.cat((empty, self.positions), dim=-1).amax(dim=-1) + 1
+
+    def visible(self, window: int | None) -> Int[Tensor, " row"]:
+        """Return how many slots the query at each row's next position sees."""
+        seen = self.positions >= 0  # row slot
+        if window is not None:
+            seen = seen & (self.next_positions()[:, None] - self.positions < window)  # row slot
+        return seen.sum(dim=-1)
+
+    def exported(self) -> dict[str, Tensor]:
+        """Return a copy of each part. What nothing may attend to is blanked: no dropped token reaches a file."""
+        unseen = (self.positions < 0)[:, None, :, None]  # row 1 slot 1
+        copies = {part: tensor.clone() for part, tensor in self.parts().items()}
+        copies["keys"].masked_fill_(unseen, 0.0)
+        copies["values"].masked_fill_(unseen, 0.0)
+        return copies
+
+    def restored(self, state: CacheState, prefix: str) -> Storage:
+        """Return this storage with the contents of `state` under `prefix`, copied. Raise `EngineError` on a misfit."""
+        twin = copy.copy(self)
+        positions = state.tensors[f"{prefix}.positions"]
+        rows, slots = positions.shape if positions.dim() == 2 else (0, 0)  # noqa: PLR2004 - row and slot
+        for part, shape in self.shapes(rows, self.restored_slots(slots)).items():
+            tensor = state.tensors[f"{prefix}.{part}"]
+            actual, expected = (tuple(tensor.shape), tensor.dtype), (shape, self.dtype_of(part))
+            if actual != expected:
+                raise EngineError(
+                    f"restore: {prefix}.{part} is {actual[1]} {actual[0]}, this session holds {expected[1]} "
+                    f"{expected[0]}\n  help: open the session with the layout and dtype of the exported one"
+                )
+            setattr(twin, part, tensor.clone())
+        return twin
+
+    def restored_slots(self, slots: int) -> int:
+        """Return how many slots a restored storage must have when the state brings `slots`."""
+        del slots
+        return self.slots
+
+    def kept(self, lengths: Int[Tensor, " row"]) -> Int[Tensor, "row slot"]:
+        """Return the positions with -1 behind the first `lengths` tokens of each row."""
+        rank = (self.positions >= 0).cumsum(dim=-1)  # row slot: 1 for a row's first token
+        return self.positions.masked_fill(rank > lengths[:, None], -1)
+
+
+class Growing(Storage):
+    """One slot per column fed."""
+
+    @property
+    def slots(self) -> int:
+        """None until something is fed."""
+        return 0
+
+    def append(
+        self,
+        keys: Float[Tensor, "row kv_head column head_dim"],
+        values: Float[Tensor, "row kv_head column head_dim"],
+        positions: Int[Tensor, "row column"],
+    ) -> LayerView:
+        """Put the columns behind the others."""
+        self.keys = torch.cat((self.keys, keys), dim=2)  # row kv_head slot head_dim
+        self.values = torch.cat((self.values, values), dim=2)  # row kv_head slot head_dim
+        self.positions = torch.cat((self.positions, positions), dim=1)  # row slot
+        return LayerView(keys=self.keys, values=self.values, positions=self.positions)
+
+    def crop(self, lengths: Int[Tensor, " row"]) -> None:
+        """Mark dropped tokens and cut off the columns behind the last kept one."""
+        positions = self.kept(lengths)  # row slot
+        columns = _columns(positions)
+        self.keys = self.keys[:, :, :columns].clone()  # row kv_head slot head_dim
+        self.values = self.values[:, :, :columns].clone()  # row kv_head slot head_dim
+        self.positions = positions[:, :columns].clone()  # row slot
+
+    def clear(self, rows: int) -> None:
+        """Drop every slot: there is no buffer to keep."""
+        self.fill(rows)
+
+    def restored_slots(self, slots: int) -> int:
+        """Return `slots`: any number fits."""
+        return slots
+
+
+class Fixed(Storage):
+    """All slots of the layout, allocated at once; column i is slot i."""
+
+    columns = 0
+    """How many columns were fed; a slot behind them and a masked one look the same."""
+
+    @property
+    def slots(self) -> int:
+        """Those of the layout."""
+        return self.layout.capacity
+
+    def append(
+        self,
+        keys: Float[Tensor, "row kv_head column head_dim"],
+        values: Float[Tensor, "row kv_head column head_dim"],
+        positions: Int[Tensor, "row column"],
+    ) -> LayerView:
+        """Write the columns into the next slots; attend over all slots, empty ones hidden by their position."""
+        new = slice(self.columns, self.columns + positions.shape[1])
+        self.keys[:, :, new] = keys
+        self.values[:, :, new] = values
+        self.positions[:, new] = positions
+        self.columns = new.stop
+        return LayerView(keys=self.keys, values=self.values, positions=self.positions)
+
+    def check_room(self, mask: Bool[Tensor, "row column"]) -> None:
+        """Raise `EngineError` if the columns reach beyond the last slot."""
+        _check_capacity(self.columns + mask.shape[1], self.layout)
+
+    def crop(self, lengths: Int[Tensor, " row"]) -> None:
+        """Mark dropped tokens and go back to the column behind the last kept one."""
+        self.positions = self.kept(lengths)  # row slot
+        self.columns = _columns(self.positions)
+
+    def clear(self, rows: int) -> None:
+        """Go back to the first column; what the slots held stays in them, unseen."""
+        super().clear(rows)
+        self.columns = 0
+
+    def scalars(self) -> dict[str, Scalar]:
+        """Return the number of columns fed."""
+        return {"columns": self.columns}
+
+    def restored(self, state: CacheState, prefix: str) -> Fixed:
+        """Take over the number of columns too."""
+        twin = super().restored(state, prefix)
+        assert isinstance(twin, Fixed)
+        columns = state.scalars[f"{prefix}.columns"]
+        least, most = _columns(twin.positions), self.layout.capacity
+        if not isinstance(columns, int) or isinstance(columns, bool) or not least <= columns <= most:
+            raise EngineError(
+                f"restore: {prefix}.columns is {columns!r}, its tensors need {least} to {most}\n"
+                "  help: restore an export as it was made"
+            )
+        twin.columns = columns
+        return twin
+
+
+class Ring(Storage):
+    """The last `window + depth` tokens of each row. A token's slot is its number in the row modulo the slots.
+
+    Masked columns take no slot. The positions of a row must increase.
+    """
+
+    counts: Int[Tensor, " row"]
+    """Tokens of each row, those overwritten since included."""
+
+    @property
+    def slots(self) -> int:
+        """What the window and the deepest crop need, never more than the layout."""
+        assert self.layer.window is not None
+        return min(self.layer.window + self.layout.depth, self.layout.capacity)
+
+    def shapes(self, rows: int, slots: int) -> dict[str, tuple[int, ...]]:
+        """Add the counts."""
+        return {**super().shapes(rows, slots), "counts": (rows,)}
+
+    def append(
+        self,
+        keys: Float[Tensor, "row kv_head column head_dim"],
+        values: Float[Tensor, "row kv_head column head_dim"],
+        positions: Int[Tensor, "row column"],
+    ) -> LayerView:
+        """Show the queries the ring as it was and all new columns, then overwrite the oldest slots."""
+        held = LayerView(
+            keys=torch.cat((self.keys, keys), dim=2),
+            values=torch.cat((self.values, values), dim=2),
+            positions=torch.cat((self.positions, positions), dim=1),
+        )
+        real = positions >= 0  # row column
+        numbers = self.counts[:, None] + real.cumsum(dim=-1) - 1  # row column
+        self.counts = self.counts + real.sum(dim=-1)  # row
+        # Of more new tokens than slots only the last are written, so that no slot is written twice.
+        rows, columns = (real & (numbers >= self.counts[:, None] - self.slots)).nonzero(as_tuple=True)
+        slots = numbers[rows, columns] % self.slots
+        self.keys[rows, :, slots] = keys[rows, :, columns]
+        self.values[rows, :, slots] = values[rows, :, columns]
+        self.positions[rows, slots] = positions[rows, columns]
+        return held
+
+    def numbers(self) -> Int[Tensor, "row slot"]:
+        """Return which token of its row each slot is for: the last one that falls on it; negative if none yet."""
+        last = self.counts[:, None] - 1  # row 1
+        return last - (last - torch.arange(self.slots)) % self.slots  # row slot
+
+    def check_room(self, mask: Bool[Tensor, "row column"]) -> None:
+        """Raise `EngineError` if a row outgrows the layout: a ring as small as that could be too small."""
+        _check_capacity(int((self.counts + mask.sum(dim=-1)).max()), self.layout)
+
+    def check_crop(self, lengths: Int[Tensor, " row"]) -> None:
+        """Raise `EngineError` if a row would end before what its next query attends to."""
+        assert self.layer.window is not None
+        numbers = self.numbers()  # row slot
+        ends = lengths[:, None]  # row 1
+        needed = max(self.layer.window - 1, 1)  # one at least: the next position comes from it
+        usable = (self.positions >= 0) & (numbers < ends) & (numbers >= ends - needed)  # row slot
+        short = (usable.sum(dim=-1) < lengths.clamp(max=needed)).nonzero()
+        if len(short):
+            row = int(short[0])
+            raise EngineError(
+                f"crop: row {row} cannot go back from {int(self.counts[row])} to {int(lengths[row])} tokens: a ring "
+                f"of {self.slots} slots has overwritten them\n"
+                f"  help: open the session with a depth above {self.layout.depth}"
+            )
+
+    def crop(self, lengths: Int[Tensor, " row"]) -> None:
+        """Mark dropped tokens; their slots are written next."""
+        self.positions = self.positions.masked_fill(self.numbers() >= lengths[:, None], -1)
+        self.counts = lengths.clone()
+
+    def clear(self, rows: int) -> None:
+        """Start each row at token 0; what the slots held stays in them, unseen."""
+        super().clear(rows)
+        self.counts.zero_()
+
+    def lengths(self) -> Int[Tensor, " row"]:
+        """Return each row's tokens, overwritten ones included: they shaped what is held."""
+        return self.counts
+
+
+def storage(layer: Layer, *, kind: CacheKind, layout: Layout, dtype: torch.dtype) -> Storage:
+    """Return the empty storage of `layer` in a cache of `kind`."""
+    keep = kind.full if layer.window is None else kind.sliding
+    match keep:
+        case Keep.EVERY:
+            return Growing(layer, layout, dtype)
+        case Keep.CAPACITY:
+            return Fixed(layer, layout, dtype)
+        case Keep.RING:
+            return Ring(layer, layout, dtype)
+        case Keep.TAIL | Keep.WINDOW:
+            raise EngineError(f"open: the reference does not keep {keep!r}\n  help: use cache growing, fixed or ring")
+    assert_never(keep)
+
+
+def _columns(positions: Int[Tensor, "row slot"]) -> int:
+    """Return how many columns reach up to the last token of the longest-reaching row."""
+    used = (positions >= 0).any(dim=0).nonzero()  # column 1
+    return int(used[-1]) + 1 if len(used) else 0
+
+
+def _check_capacity(columns: int, layout: Layout) -> None:
+    if columns > layout.capacity:
+        raise EngineError(
+            f"append: {columns} columns do not fit, the layout has room for {layout.capacity}\n"
+            "  help: open the session with a larger capacity"
+        )

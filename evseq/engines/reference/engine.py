@@ -1,0 +1,108 @@
+"""ReferenceEngine: a decoder with its weights in one dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from evseq.cache.content import LiveContent, root, tensor_digest
+from evseq.cache.state import Scalar
+from evseq.engines.reference.caches import storage
+from evseq.engines.reference.config import Config
+from evseq.engines.reference.model import Decoder
+from evseq.engines.reference.session import ReferenceSession, check_positions
+from evseq.engines.reference.tokenizer import UNKNOWN, Tokenizer
+from evseq.engines.reference.uncached import uncached
+from evseq.errors import EngineError, nearest
+from evseq.geometry import Dtype, Layout
+from evseq.history import MASKED, Path
+
+__all__ = ["ReferenceEngine"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReferenceEngine:
+    """A decoder of the package. `source` is the digest of its weights as they were read."""
+
+    decoder: Decoder
+    tokenizer: Tokenizer
+    source: str
+    forwarded: int = 0
+    content: LiveContent = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.content = LiveContent(self.decoder.state_dict)
+        self.decoder.embedding.register_forward_hook(self._count)
+
+    def _count(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        del module, inputs
+        self.forwarded += output.shape[:-1].numel()
+
+    @classmethod
+    def load(cls, config: Config, weights: FilePath, dtype: Dtype) -> ReferenceEngine:
+        """Read the float32 tensors of `weights`, digest them, then cast them to `dtype`."""
+        tensors = load_file(weights)
+        with torch.device("meta"):
+            decoder = Decoder(config)
+        source = root({name: tensor_digest(tensor) for name, tensor in tensors.items()})
+        cast = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
+        decoder.load_state_dict(cast, assign=True)
+        return cls(decoder=decoder.requires_grad_(requires_grad=False).eval(), tokenizer=Tokenizer(), source=source)
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype the embedding has now."""
+        return Dtype(str(self.decoder.embedding.weight.dtype).removeprefix("torch."))
+
+    def identity(self) -> Mapping[str, Scalar]:
+        """Read every field from the decoder and the tokenizer as they are now."""
+        return {
+            "model.architecture": "evseq reference decoder",
+            "model.config": self.decoder.config.plain(),
+            "weights.source": self.source,
+            "weights.live": dict(self.content.digests()),
+            "model.adapters": [],
+            "tokenizer.vocabulary": dict(self.tokenizer.vocabulary),
+            "tokenizer.merges": [],
+            "tokenizer.special": {"unknown": UNKNOWN},
+            "tokenizer.normaliser": {"case": "lower"},
+            "tokenizer.template": None,
+            "numeric.dtype": self.dtype.value,
+            "numeric.attention": "plain",
+            "numeric.device": self.decoder.embedding.weight.device.type,
+            "numeric.library": {"torch": str(torch.__version__)},
+        }
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        """Return one id per character."""
+        return self.tokenizer.tokenize(text)
+
+    def uncached(self, path: Path) -> Float[Tensor, "position vocab"]:
+        """Run one row without any cache; return every slot's logits."""
+        tokens = torch.tensor(path.tokens)  # slot
+        positions = torch.tensor(path.positions)  # slot
+        real = tokens != MASKED  # slot
+        check_positions(positions[None].where(real, -1), self.decoder)
+        return uncached(self.decoder, tokens.where(real, 0), positions, real)
+
+    def open(self, layout: Layout) -> ReferenceSession:
+        """Open an empty session."""
+        description = self.decoder.config.describe()
+        kind = description.cache(layout.cache)
+        if kind is None:
+            known = [cache.name for cache in description.caches]
+            close = nearest(layout.cache, known)
+            hint = f"did you mean {close!r}? " if close else ""
+            raise EngineError(f"open: no cache kind {layout.cache!r}\n  help: {hint}known are {', '.join(known)}")
+        dtype = self.decoder.embedding.weight.dtype
+        return ReferenceSession(
+            decoder=self.decoder,
+            layout=layout,
+            storages=[storage(layer, kind=kind, layout=layout, dtype=dtype) for layer in description.geometry.layers],
+        )

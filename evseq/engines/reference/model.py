@@ -1,0 +1,175 @@
+"""Decoder: the modules that hold the weights, and the cached step through them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from evseq.engines.protocol import LayerView
+from evseq.engines.reference.caches import Storage
+from evseq.engines.reference.config import Coding, Config, FeedForward, Norm
+from evseq.engines.reference.positions import rotary, slopes, turn, wide
+from evseq.geometry import Layer
+
+__all__ = ["Block", "Decoder"]
+
+EPSILON = 1e-5
+"""Keeps a norm of a zero vector finite."""
+
+Angles = tuple[Float[Tensor, "row 1 query half"], Float[Tensor, "row 1 query half"]]
+
+
+class Scale(nn.Module):
+    """Root mean square or layer norm, computed wide and cast back."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.hidden))
+        self.bias = nn.Parameter(torch.empty(config.hidden)) if config.norm is Norm.LAYER else None
+
+    def forward(self, hidden: Float[Tensor, "*row query hidden"]) -> Float[Tensor, "*row query hidden"]:
+        """Return `hidden` at unit size, then scaled and shifted."""
+        states, size = hidden.to(wide(hidden.dtype)), hidden.shape[-1:]  # row query hidden
+        if self.bias is None:
+            normed = nn.functional.rms_norm(states, size, eps=EPSILON)  # row query hidden
+        else:
+            normed = nn.functional.layer_norm(states, size, eps=EPSILON)  # row query hidden
+        scaled = normed.to(hidden.dtype) * self.weight  # row query hidden
+        return scaled if self.bias is None else scaled + self.bias
+
+
+class Mix(nn.Module):
+    """The feed-forward block: each token alone."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        bias = config.norm is Norm.LAYER
+        gated = config.feed_forward is FeedForward.GATED
+        self.gate = nn.Linear(config.hidden, config.width, bias=bias) if gated else None
+        self.up = nn.Linear(config.hidden, config.width, bias=bias)
+        self.down = nn.Linear(config.width, config.hidden, bias=bias)
+
+    def forward(self, hidden: Float[Tensor, "*row query hidden"]) -> Float[Tensor, "*row query hidden"]:
+        """Return what the block adds."""
+        inner = self.up(hidden)  # row query width
+        inner = nn.functional.gelu(inner) if self.gate is None else nn.functional.silu(self.gate(hidden)) * inner
+        return self.down(inner)  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """One layer: attention over what a cache holds, then the feed-forward block."""
+
+    def __init__(self, config: Config, layer: Layer) -> None:
+        super().__init__()
+        self.head_dim = layer.head_dim
+        bias = config.norm is Norm.LAYER
+        cached = layer.kv_heads * layer.head_dim
+        self.attention_norm = Scale(config)
+        self.queries = nn.Linear(config.hidden, config.hidden, bias=bias)
+        self.keys = nn.Linear(config.hidden, cached, bias=bias)
+        self.values = nn.Linear(config.hidden, cached, bias=bias)
+        self.out = nn.Linear(config.hidden, config.hidden, bias=bias)
+        self.mix_norm = Scale(config)
+        self.mix = Mix(config)
+
+    def project(
+        self, hidden: Float[Tensor, "row query hidden"]
+    ) -> tuple[
+        Float[Tensor, "row head query head_dim"],
+        Float[Tensor, "row kv_head query head_dim"],
+        Float[Tensor, "row kv_head query head_dim"],
+    ]:
+        """Return queries, keys and values of each head, before any position is worked in."""
+        normed = self.attention_norm(hidden)  # row query hidden
+        queries, keys, values = (
+            linear(normed).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # row head query head_dim
+            for linear in (self.queries, self.keys, self.values)
+        )
+        return queries, keys, values
+
+    def finish(
+        self, hidden: Float[Tensor, "row query hidden"], mixed: Float[Tensor, "row head query head_dim"]
+    ) -> Float[Tensor, "row query hidden"]:
+        """Add what the attention and the feed-forward block found."""
+        hidden = hidden + self.out(mixed.transpose(1, 2).flatten(2))  # row query hidden
+        return hidden + self.mix(self.mix_norm(hidden))  # type: ignore[no-any-return]
+
+
+def attend(
+    queries: Float[Tensor, "row head query head_dim"],
+    positions: Int[Tensor, "row query"],
+    held: LayerView,
+    *,
+    window: int | None,
+    falls: Float[Tensor, " head"] | None,
+) -> Float[Tensor, "row head query head_dim"]:
+    """Attend from each query to the held slots at its position or before, inside the window.
+
+    A masked query (position -1) sees nothing and returns zeros; a masked or empty slot (position -1) is seen by none.
+    """
+    rows, heads, columns, head_dim = queries.shape
+    kv_heads = held.keys.shape[1]
+    shape = (rows, kv_heads, heads // kv_heads, columns, -1)
+    # The heads of a group stand behind each other as queries of their kv head, so that no key is copied for them.
+    grouped = queries.reshape(rows, kv_heads, -1, head_dim)  # row kv_head group*query head_dim
+    scores = grouped @ held.keys.transpose(-1, -2) / math.sqrt(head_dim)  # row kv_head group*query slot
+    scores = scores.to(wide(queries.dtype)).view(shape)  # row kv_head group query slot
+
+    distance = positions[:, :, None] - held.positions[:, None, :]  # row query slot
+    hidden = (held.positions < 0)[:, None, :] | (distance < 0)  # row query slot
+    if window is not None:
+        hidden = hidden | (distance >= window)  # row query slot
+    hidden = hidden[:, None, None]  # row 1 1 query slot
+
+    if falls is not None:
+        steep = falls.view(1, kv_heads, -1, 1, 1)  # 1 kv_head group 1 1
+        scores = scores - steep * distance[:, None, None]  # row kv_head group query slot
+    # The lowest finite number, not -inf: a masked query hides every slot, and its NaN would reach the cache.
+    scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0).to(queries.dtype)  # row kv_head group query slot
+    mixed: Tensor = weights.flatten(2, 3) @ held.values  # row kv_head group*query head_dim
+    return mixed.reshape(queries.shape)
+
+
+class Decoder(nn.Module):
+    """The whole decoder. `config` is read at every forward: what it says is what runs."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab, config.hidden)
+        learned = config.coding is Coding.LEARNED
+        self.places = nn.Embedding(config.max_positions or 0, config.hidden) if learned else None
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in config.layers)
+        self.norm = Scale(config)
+        self.head = nn.Linear(config.hidden, config.vocab, bias=False)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "row query"],
+        positions: Int[Tensor, "row query"],
+        storages: Sequence[Storage],
+    ) -> Float[Tensor, "row query vocab"]:
+        """Feed new columns onto what `storages` hold, one per layer. `positions` is -1 in masked columns."""
+        config = self.config
+        hidden = self.embedding(tokens)  # row query hidden
+        if self.places is not None:
+            hidden = hidden + self.places(positions.clamp(min=0))  # row query hidden
+        dtype = hidden.dtype
+        angles: Angles | None = None
+        if config.coding is Coding.ROTARY:
+            angles = rotary(positions, head_dim=config.head_dim, theta=config.theta, dtype=dtype)
+        falls = slopes(config.heads, dtype=dtype) if config.coding is Coding.ALIBI else None
+        for block, layer, storage in zip(self.blocks, config.layers, storages, strict=True):
+            assert isinstance(block, Block)
+            queries, keys, values = block.project(hidden)  # row head query head_dim
+            if angles is not None:
+                queries, keys = turn(queries, angles), turn(keys, angles)
+            held = storage.append(keys, values, positions)
+            mixed = attend(queries, positions, held, window=layer.window, falls=falls)
+            hidden = block.finish(hidden, mixed)  # row query hidden
+        return self.head(self.norm(hidden))  # type: ignore[no-any-return]

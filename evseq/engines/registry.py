@@ -1,0 +1,152 @@
+"""The registry of engines: a target text becomes a loader. Importing this module imports no inference library.
+
+An engine is an entry point of group `evseq.engines`. It names an object, usually a module, with
+`configurations() -> tuple[str, ...]`, what the engine's name alone stands for, and `loader(rest) -> Loader`, which gets
+what follows `NAME:`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from evseq.errors import EvseqError, TargetError, nearest
+
+if TYPE_CHECKING:
+    from evseq.engines.protocol import Loader
+
+__all__ = ["Family", "find", "targets"]
+
+GROUP = "evseq.engines"
+
+METHODS = ("describe", "tokenize", "load")
+"""What a loader can do; see `evseq.engines.protocol.Loader`."""
+
+
+@runtime_checkable
+class Family(Protocol):
+    """What an entry point names: all targets of one engine."""
+
+    def configurations(self) -> tuple[str, ...]:
+        """Return what the engine's name alone stands for; empty if it must be told what to load."""
+        ...
+
+    def loader(self, rest: str) -> Loader:
+        """Return the loader of `NAME:rest`. Raise `TargetError` for what does not exist."""
+        ...
+
+
+def targets(text: str) -> tuple[str, ...]:
+    """Return the single targets `text` stands for: itself, or each configuration of an engine named alone."""
+    name, colon, _ = text.partition(":")
+    if colon:
+        return (text,)
+    entries = _engines()
+    if name not in entries:
+        raise _unknown(text, entries)
+    configurations = _family(text, entries[name]).configurations()
+    if not configurations:
+        raise TargetError(f"{text}: this engine must be told what to load\n  help: write '{text}:WHAT'")
+    return tuple(f"{name}:{configuration}" for configuration in configurations)
+
+
+def find(text: str) -> Loader:
+    """Return the loader of one target: `NAME:REST` or `MODULE:ATTRIBUTE`. Raise `TargetError` if there is none."""
+    name, colon, rest = text.partition(":")
+    entries = _engines()
+    if not colon:
+        raise _one_wanted(text) if name in entries else _unknown(text, entries)
+    if name not in entries:
+        return _imported(text, name, rest, entries)
+    family = _family(text, entries[name])
+    try:
+        return family.loader(rest)
+    except ModuleNotFoundError as error:
+        raise _extra(text, entries[name], error) from error
+
+
+def _engines() -> dict[str, EntryPoint]:
+    """Return the installed engines by name."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _family(text: str, entry: EntryPoint) -> Family:
+    try:
+        family: Family = entry.load()
+    except ModuleNotFoundError as error:
+        raise _extra(text, entry, error) from error
+    return family
+
+
+def _imported(text: str, module_name: str, attribute: str, entries: dict[str, EntryPoint]) -> Loader:
+    """Return the loader `attribute` of a module is, or gives when called."""
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise TargetError(
+                f"{text}: module {module_name!r} needs {error.name!r}, which is not installed\n  help: install it"
+            ) from error
+        raise _unknown(text, entries) from error
+    except Exception as error:
+        raise TargetError(
+            f"{text}: importing {module_name!r} failed: {type(error).__name__}: {error}\n"
+            f"  help: make 'python -c \"import {module_name}\"' work first"
+        ) from error
+    if not hasattr(module, attribute):
+        close = nearest(attribute, [name for name in vars(module) if not name.startswith("_")])
+        hint = f"did you mean '{module_name}:{close}'?" if close else "name a loader, or what returns one"
+        raise TargetError(f"{text}: module {module_name!r} has no attribute {attribute!r}\n  help: {hint}")
+    return _loader(text, getattr(module, attribute))
+
+
+def _loader(text: str, found: Any) -> Loader:
+    if callable(found) and (isinstance(found, type) or _lacks(found)):
+        try:
+            found = found()
+        except EvseqError:
+            raise
+        except Exception as error:
+            raise TargetError(
+                f"{text}: calling it failed: {type(error).__name__}: {error}\n"
+                "  help: it must be a loader, or return one when called without arguments"
+            ) from error
+    lacks = _lacks(found)
+    if lacks:
+        raise TargetError(
+            f"{text}: {type(found).__name__} is no loader, it has no {' and no '.join(lacks)}\n"
+            "  help: write the methods of evseq.engines.protocol.Loader"
+        )
+    loader: Loader = found
+    return loader
+
+
+def _lacks(found: Any) -> list[str]:
+    return [method for method in METHODS if not callable(getattr(found, method, None))]
+
+
+def _one_wanted(text: str) -> TargetError:
+    named = targets(text)
+    return TargetError(
+        f"{text}: stands for {len(named)} targets, one is wanted\n  help: choose one of {', '.join(named)}"
+    )
+
+
+def _unknown(text: str, entries: dict[str, EntryPoint]) -> TargetError:
+    name, colon, rest = text.partition(":")
+    close = nearest(name, entries)
+    hint = f"did you mean '{close}{colon}{rest}'? " if close else ""
+    what = f"no engine or module {name!r}" if colon else f"no engine {name!r}"
+    return TargetError(
+        f"{text}: {what}\n"
+        f"  help: {hint}engines are {', '.join(sorted(entries)) or 'not installed'}; "
+        "your own is MODULE:ATTRIBUTE with the module's folder on PYTHONPATH"
+    )
+
+
+def _extra(text: str, entry: EntryPoint, error: ModuleNotFoundError) -> TargetError:
+    """Say which package is missing. An engine of evseq's own has an extra of its name."""
+    own = entry.value.split(":")[0].split(".")[0] == "evseq"
+    command = f"pip install 'evseq[{entry.name}]'" if own else f"install the package that provides {error.name!r}"
+    return TargetError(f"{text}: module {error.name!r} is not installed\n  help: {command}")

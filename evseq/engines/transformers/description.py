@@ -1,0 +1,122 @@
+"""What a configuration says about a decoder, or why evseq cannot judge it. No weights are read."""
+
+from __future__ import annotations
+
+import inspect
+
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers.cache_utils import get_layer_types_and_kwargs
+
+from evseq.engines.transformers.caches import DYNAMIC, STATIC
+from evseq.errors import TargetError
+from evseq.geometry import Capability, Deciding, Description, Dtype, Geometry, Layer, PositionRule, WindowCounts
+
+__all__ = ["ATTENTIONS", "causal_class", "describe"]
+
+ATTENTIONS = ("sdpa", "eager")
+"""The attention kernels with an arm of their own, the library's default first."""
+
+COUNT_MASK = frozenset({"bloom", "opt"})
+"""Model types that number tokens by summing the mask; the others take the slot, counted by the cache."""
+
+ATTENDING = frozenset({"full_attention", "sliding_attention", "global"})
+"""Layer types whose cache is keys and values, one slot per column, and whose window the configuration tells."""
+
+
+def causal_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """Return the causal language model of `config`. Raise `TargetError` where transformers has none."""
+    try:
+        found: type[PreTrainedModel] = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    except KeyError:
+        raise TargetError(
+            f"{config.model_type}: transformers has no causal language model of this type\n"
+            "  help: name a decoder, such as llama or gpt2"
+        ) from None
+    return found
+
+
+def describe(
+    config: PreTrainedConfig,
+    model: type[PreTrainedModel],
+    *,
+    text: bool,
+    fresh: bool,
+    attention: str | None = None,
+) -> Description:
+    """Describe the decoder `config` stands for.
+
+    `attention` fixes the kernel; `text` and `fresh` say whether there is a tokenizer and whether another process can
+    open the target. Raise `TargetError` for a decoder whose cache is more than keys and values.
+    """
+    decoder = config.get_text_config(decoder=True)
+    types, sizes = get_layer_types_and_kwargs(decoder)
+    _refuse(config, model, set(types) | set(getattr(decoder, "attention_layers", ())))
+    layers = tuple(
+        Layer(
+            kv_heads=_kv_heads(layer),
+            head_dim=getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
+            window=size.get("sliding_window"),
+        )
+        for layer, size in zip(decoder.per_layer_config, sizes, strict=True)
+    )
+    kernels = ATTENTIONS if model._supports_sdpa else ("eager",)
+    if attention is not None and attention not in kernels:
+        raise TargetError(f"attention={attention}: {model.__name__} has {', '.join(kernels)}\n  help: choose one of these")
+    optional = {Capability.TEXT: text, Capability.FRESH: fresh}
+    return Description(
+        geometry=Geometry(
+            layers=layers,
+            vocab=decoder.vocab_size,
+            position_rule=PositionRule.MASK if _counts_mask(decoder) else PositionRule.SLOT,
+            window_counts=WindowCounts.SLOTS,
+            max_positions=_table_size(decoder, model),
+        ),
+        capabilities=frozenset(word for word in Capability if optional.get(word, True)),
+        caches=(DYNAMIC, STATIC) if model._can_compile_fullgraph else (DYNAMIC,),
+        dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
+        deciding=Deciding.PURE,
+        options={"attention": (attention,) if attention else kernels},
+    )
+
+
+def _refuse(config: PreTrainedConfig, model: type[PreTrainedModel], types: set[str]) -> None:
+    """Raise `TargetError` for what cannot be replayed right, before a weight is read."""
+    strange = sorted(types - ATTENDING)
+    reason = None
+    if config.is_encoder_decoder:
+        reason = "it has an encoder, evseq replays decoders"
+    elif strange:
+        reason = f"it has layers of type {', '.join(strange)}; evseq knows full and sliding attention"
+    elif getattr(config.get_text_config(decoder=True), "kv_lora_rank", None) is not None:
+        reason = "its keys and values are compressed (multi-head latent attention), of another shape than its heads"
+    elif getattr(config, "quantization_config", None) is not None:
+        reason = "its weights are quantised, there is nothing to compute the truth from"
+    elif "position_ids" not in _words(model) and not _counts_mask(config):
+        reason = "its forward takes no position_ids, and how it numbers tokens is not known"
+    if reason:
+        raise TargetError(f"{config.model_type}: {reason}\n  help: name a decoder of full and sliding attention")
+
+
+def _words(model: type[PreTrainedModel]) -> frozenset[str]:
+    return frozenset(inspect.signature(model.forward).parameters)
+
+
+def _counts_mask(config: PreTrainedConfig) -> bool:
+    return config.model_type in COUNT_MASK or getattr(config, "alibi", False) is True
+
+
+def _kv_heads(layer: PreTrainedConfig) -> int:
+    """Return how many heads of keys and values are cached; configurations say it in three ways."""
+    if getattr(layer, "new_decoder_architecture", False):
+        return int(layer.num_attention_heads)  # Falcon repeats its groups before it caches them
+    if getattr(layer, "multi_query", False):
+        return 1
+    return int(getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads)
+
+
+def _table_size(config: PreTrainedConfig, model: type[PreTrainedModel]) -> int | None:
+    """Return how many positions have an embedding of their own; rotary and ALiBi ones go on for ever."""
+    endless = getattr(config, "rope_parameters", None) is not None or getattr(config, "alibi", False) is True
+    if endless or "position_ids" not in _words(model):
+        return None
+    return getattr(config, "max_position_embeddings", None)

@@ -1,0 +1,89 @@
+"""Errors a person reads: an address, the evidence, a next step."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "CacheError",
+    "EngineError",
+    "EvseqError",
+    "Place",
+    "Problem",
+    "ScriptError",
+    "TargetError",
+    "UsageError",
+    "nearest",
+]
+
+
+class EvseqError(Exception):
+    """Say what is wrong and what to do next; front ends print it without a traceback.
+
+    `exit_code` is the one pytest would give: 3 internal, 4 usage or script error.
+    """
+
+    exit_code: ClassVar[int] = 4
+
+
+class UsageError(EvseqError):
+    """A flag, setting or argument is off. Correct the call."""
+
+
+class TargetError(UsageError):
+    """A target cannot be opened. Check its spelling, its folder, or install the extra it needs."""
+
+
+class EngineError(EvseqError):
+    """An engine refused or failed an operation it was asked for. Only `expect: loud` tolerates it."""
+
+    exit_code = 1
+
+
+class CacheError(EvseqError):
+    """A sealed file is not what it should be. Nothing was read from it."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Place:
+    """A place in a script file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Problem:
+    """One thing wrong in a script, with the value in `message` and the next step in `help`."""
+
+    place: Place
+    message: str
+    help: str
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.place}: {self.message}", self.excerpt, f"  help: {self.help}"]
+        return "\n".join(part for part in parts if part)
+
+
+class ScriptError(EvseqError):
+    """A script says something impossible. All problems of the file are listed, in reading order."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def nearest(word: str, valid: Iterable[str]) -> str | None:
+    """Return the valid word a misspelt one was probably meant to be, or None."""
+    close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
+    return close[0] if close else None

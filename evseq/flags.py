@@ -1,0 +1,63 @@
+"""Flags: what commands have in common, and how their help ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from evseq.settings import SETTINGS
+
+__all__ = ["BEGIN", "EXITS", "endings", "scripts", "settings", "verbosity"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+EXITS = """\b
+Exit codes, equal to pytest's:
+  0  passed
+  1  failed
+  2  interrupted
+  3  internal error; EVSEQ_TRACEBACK=1 shows where
+  4  wrong usage, or an error in a script
+  5  nothing to do, or nothing supported
+"""
+
+BEGIN = """\b
+Begin with:
+  evseq qualify                                  the shipped suite on the engine in the package
+  evseq run --suite --target transformers:DIR    the same on a model of yours
+  evseq new my-first                             a script of a dozen lines to change
+"""
+
+
+def settings(*names: str) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the flags of these settings."""
+
+    def decorate(command: Command) -> Command:
+        for name in reversed(names):
+            setting = SETTINGS[name]
+            usual = setting.show(setting.default)
+            text = setting.help if usual == "-" else f"{setting.help} Default: {usual}."
+            command = click.option(f"--{name}", metavar=setting.metavar, multiple=setting.many, help=text)(command)
+        return command
+
+    return decorate
+
+
+def scripts(command: Command) -> Command:
+    """Give a command the names of scripts."""
+    command = click.option("--suite", is_flag=True, help="The shipped release suite, besides any SCRIPTS.")(command)
+    return click.argument("scripts", nargs=-1)(command)
+
+
+def verbosity(command: Command) -> Command:
+    """Give a command the choice of how much is told."""
+    command = click.option("-q", "--quiet", is_flag=True, help="Only failures and the verdict.")(command)
+    return click.option("-v", "--verbose", is_flag=True, help="Every failure whole, and every note.")(command)
+
+
+def endings(*examples: str) -> str:
+    """Return the end of a command's help: examples, then the exit codes."""
+    listed = "\n".join(f"  {example}" for example in examples)
+    return f"\b\nExamples:\n{listed}\n\n{EXITS}"

@@ -1,0 +1,202 @@
+"""A decoder described, not loaded: what a plan can know before any weight is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+__all__ = [
+    "CacheKind",
+    "Capability",
+    "Deciding",
+    "Description",
+    "Dtype",
+    "Geometry",
+    "Keep",
+    "Layer",
+    "Layout",
+    "PositionRule",
+    "Positions",
+    "Promise",
+    "WindowCounts",
+]
+
+
+class Dtype(StrEnum):
+    """A number format, with what the allowances need of it."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+    @property
+    def epsilon(self) -> float:
+        """Distance from 1 to the next number (IEEE 754; bfloat16 has 7 fraction bits)."""
+        bits = {Dtype.FLOAT64: 52, Dtype.FLOAT32: 23, Dtype.BFLOAT16: 7, Dtype.FLOAT16: 10}
+        return 2.0 ** -bits[self]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number."""
+        return {Dtype.FLOAT64: 8, Dtype.FLOAT32: 4, Dtype.BFLOAT16: 2, Dtype.FLOAT16: 2}[self]
+
+
+class Deciding(StrEnum):
+    """The arm that judges logic: float64 all through, float64 with some float32 inside, or float32."""
+
+    PURE = "float64, pure"
+    MIXED = "float64, mixed"
+    SINGLE = "float32"
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype in which the truth is computed."""
+        return Dtype.FLOAT32 if self is Deciding.SINGLE else Dtype.FLOAT64
+
+
+class PositionRule(StrEnum):
+    """How an engine numbers tokens when positions are left to it."""
+
+    MASK = "mask"  # count of unmasked slots before the token
+    SLOT = "slot"  # index of the token's slot, pads and holes included
+
+
+class Positions(StrEnum):
+    """The built-in arm `positions`: who numbers the tokens."""
+
+    GIVEN = "given"
+    ENGINE = "engine"
+
+
+class WindowCounts(StrEnum):
+    """What a sliding window counts: a row's own tokens, or slots with pads and holes."""
+
+    POSITIONS = "positions"
+    SLOTS = "slots"
+
+
+class Capability(StrEnum):
+    """Something a plan may need of an engine."""
+
+    BATCH = "batch"  # more than one row
+    PADDING = "padding"  # masked slots before or after a row's tokens in a prefill
+    HOLES = "holes"  # masked slots between a row's tokens
+    RAGGED = "ragged"  # rows fed or cropped by different numbers in one step
+    BEAM = "beam"  # select
+    CROP = "crop"
+    FORK = "fork"
+    SERIALIZE = "serialize"  # export and restore
+    RESET = "reset"  # drop what is cached, keep the buffers
+    TOGETHER = "together"  # several tokens in one forward onto a filled cache
+    POSITIONS = "positions"  # positions given with the tokens
+    TEXT = "text"  # a tokenizer
+    FRESH = "fresh"  # the target is text, so another process can open it
+
+
+class Promise(StrEnum):
+    """What a cache kind promises, printed in every verdict."""
+
+    EXACT = "exact"
+
+
+class Keep(StrEnum):
+    """How many slots of a layer a cache kind keeps."""
+
+    EVERY = "every"  # each slot fed so far
+    CAPACITY = "capacity"  # all slots of the layout, allocated at once
+    RING = "ring"  # window + deepest crop, never more than the capacity, allocated at once
+    WINDOW = "window"  # window, never more than the capacity, allocated at once
+    TAIL = "tail"  # the last window - 1 slots fed; every slot while recording because a crop is planned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One attention layer. `window` counts the query itself; None sees everything."""
+
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheKind:
+    """A kind of cache an engine offers, by the word the `cache` arm uses.
+
+    Without `crops_past_window` columns can be cut off only while no sliding layer has been fed more than its window.
+    """
+
+    name: str
+    full: Keep
+    sliding: Keep
+    promise: Promise = Promise.EXACT
+    crops_past_window: bool = True
+
+    def slots(self, layer: Layer, *, fed: int, layout: Layout) -> int:
+        """Return how many slots `layer` keeps when it holds `fed` columns under `layout`."""
+        keep = self.full if layer.window is None else self.sliding
+        match keep:
+            case Keep.EVERY:
+                return fed
+            case Keep.CAPACITY:
+                return layout.capacity
+            case Keep.RING:
+                assert layer.window is not None
+                return min(layer.window + layout.depth, layout.capacity)
+            case Keep.WINDOW:
+                assert layer.window is not None
+                return min(layer.window, layout.capacity)
+            case Keep.TAIL:
+                assert layer.window is not None
+                return fed if layout.depth else min(fed, layer.window - 1)
+        assert_never(keep)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """Sizes and rules read from a configuration."""
+
+    layers: tuple[Layer, ...]
+    vocab: int
+    position_rule: PositionRule
+    window_counts: WindowCounts = WindowCounts.POSITIONS
+    max_positions: int | None = None
+
+    @property
+    def window(self) -> int | None:
+        """The smallest window of any layer, the number word `window`; None if every layer sees all."""
+        windows = [layer.window for layer in self.layers if layer.window is not None]
+        return min(windows) if windows else None
+
+    @property
+    def gaps_matter(self) -> bool:
+        """Whether inner masked slots shape what follows, so that they belong to a history."""
+        return self.window is not None and self.window_counts is WindowCounts.SLOTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What a session must have room for, known from the plan before it is opened."""
+
+    rows: int
+    capacity: int  # columns, pads and holes included
+    depth: int  # deepest crop planned, in columns
+    cache: str
+    positions: Positions = Positions.GIVEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A target before its weights are loaded."""
+
+    geometry: Geometry
+    capabilities: frozenset[Capability]
+    caches: tuple[CacheKind, ...]  # the first is the default
+    dtypes: tuple[Dtype, ...]
+    deciding: Deciding
+    options: dict[str, tuple[str, ...]]  # the engine's own arms, without namespace; first is default
+
+    def cache(self, name: str) -> CacheKind | None:
+        """Return the cache kind of that name, or None."""
+        return next((kind for kind in self.caches if kind.name == name), None)

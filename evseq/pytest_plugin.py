@@ -1,0 +1,184 @@
+"""The pytest plugin: `*.evseq.yaml` files become tests, one a case, and `evseq` is a fixture.
+
+A case is called `path::name[arm-arm][target]`. Nothing heavy is loaded before a script is collected, and torch not
+before one runs. Settings are those of the command line, with `--evseq-target`, `--evseq-arms`, `--evseq-arm` and
+`--evseq-threads` as flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evseq.config import configure
+from evseq.errors import EvseqError
+from evseq.settings import SETTINGS
+from evseq.verdict.result import Case, Finding, Outcome, Result
+
+if TYPE_CHECKING:
+    from evseq.pipeline import Run, ScriptResult, Settings
+    from evseq.script.cases import CaseArms
+    from evseq.script.document import Script
+
+__all__ = ["Qualifier", "ScriptCase", "ScriptFile", "evseq"]
+
+SUFFIX = ".evseq.yaml"
+FLAGS = ("target", "arms", "arm", "threads")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flags."""
+    group = parser.getgroup("evseq", "event scripts (evseq)")
+    for name in FLAGS:
+        setting = SETTINGS[name]
+        group.addoption(
+            f"--evseq-{name}",
+            action="append" if setting.many else "store",
+            metavar=setting.metavar.replace("|", "/"),
+            help=setting.help,
+        )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep a place for what the session opens, and close it at the end."""
+    session = _Session()
+    config.stash[_SESSION] = session
+    config.add_cleanup(session.stack.close)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile | None:
+    """Collect a script."""
+    return ScriptFile.from_parent(parent, path=file_path) if file_path.name.endswith(SUFFIX) else None
+
+
+@dataclass(slots=True)
+class _Session:
+    """What one pytest run keeps open, and what it found out, by script file and target."""
+
+    stack: ExitStack = field(default_factory=ExitStack)
+    run: Run | None = None
+    results: dict[tuple[Path, str], tuple[dict[str, Case], tuple[Finding, ...]]] = field(default_factory=dict)
+
+
+_SESSION = pytest.StashKey[_Session]()
+
+
+class CaseFailedError(Exception):
+    """A case failed; the text is the report's."""
+
+
+class ScriptFile(pytest.File):
+    """One script file."""
+
+    def collect(self) -> Iterator[ScriptCase]:
+        """Give one item per case of each target. An error in the script is told without a traceback."""
+        try:
+            yield from self._cases()
+        except EvseqError as error:
+            raise self.CollectError(str(error)) from None
+
+    def _cases(self) -> Iterator[ScriptCase]:
+        from evseq import pipeline
+        from evseq.engines import registry
+
+        flags = {name: self.config.getoption(f"evseq_{name}") for name in FLAGS}
+        chosen = configure({name: _frozen(value) for name, value in flags.items()}, folder=self.config.rootpath)
+        settings = pipeline.Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads)
+        (script,) = pipeline.read_scripts([self.path])
+        for text in script.targets or chosen.open_names():
+            for target in registry.targets(text):
+                pipeline.check([script], target, settings)
+                for case in pipeline.selected(script, target, settings):
+                    yield ScriptCase.from_parent(
+                        self,
+                        name=f"{script.name}[{case.id}][{target}]",
+                        script=script,
+                        target=target,
+                        case=case,
+                        settings=settings,
+                    )
+
+
+class ScriptCase(pytest.Item):
+    """One script in one arm on one target."""
+
+    def __init__(self, *, script: Script, target: str, case: CaseArms, settings: Settings, **given: Any) -> None:
+        super().__init__(**given)
+        self.script = script
+        self.target = target
+        self.case = case
+        self.settings = settings
+
+    def runtest(self) -> None:
+        """Judge the case; what the session selected of its script and target is played together, on first use."""
+        from evseq.report.failure import case_text, finding_text
+
+        cases, findings = self._results()
+        case = cases[self.name]
+        if case.outcome is Outcome.UNSUPPORTED:
+            pytest.skip(case.reason or "unsupported")
+        if findings:
+            raise CaseFailedError("\n".join(finding_text(finding) for finding in findings))
+        if case.outcome is Outcome.FAILED:
+            raise CaseFailedError(case_text(case))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Tell a failure in the report's words, without a traceback."""
+        if isinstance(excinfo.value, (CaseFailedError, EvseqError)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Say where the case stands."""
+        return self.path, 0, self.name
+
+    def _results(self) -> tuple[Mapping[str, Case], Sequence[Finding]]:
+        from evseq.pipeline import Run
+
+        session, key = self.config.stash[_SESSION], (self.path, self.target)
+        if key not in session.results:
+            if session.run is None:
+                session.run = session.stack.enter_context(Run(self.settings))
+            group = [
+                item for item in self.session.items if isinstance(item, ScriptCase) and (item.path, item.target) == key
+            ]
+            played: ScriptResult = session.run.run_script(self.script, self.target, [item.case for item in group])
+            told = {item.name: case for item, case in zip(group, played.cases, strict=True)}
+            session.results[key] = told, played.findings
+        return session.results[key]
+
+
+class Qualifier:
+    """What the fixture gives: call it to qualify a target or a model in memory, or assert that it passes."""
+
+    def __call__(self, target: str | object = "reference", scripts: str | Sequence[str | Path] = "suite") -> Result:
+        """Return the result of `scripts` on `target`."""
+        from evseq.pipeline import qualify
+
+        return qualify(target, scripts)
+
+    def assert_qualified(
+        self, target: str | object = "reference", scripts: str | Sequence[str | Path] = "suite"
+    ) -> Result:
+        """Fail the test with the report unless the result passes; return it if it does."""
+        from evseq.report.terminal import text
+
+        result = self(target, scripts)
+        if not result.passed:
+            pytest.fail(text(result), pytrace=False)
+        return result
+
+
+@pytest.fixture(scope="session")
+def evseq() -> Qualifier:
+    """Qualify a target or a model in memory with event scripts: `evseq.assert_qualified(model)`."""
+    return Qualifier()
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

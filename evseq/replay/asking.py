@@ -1,0 +1,134 @@
+"""Asking for reuse: what a request claims against what a sealed file holds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from evseq.cache.claim import RequestRow, cache_identity, claimed_cache, numbering, request_identity
+from evseq.cache.guard import Refused, admit
+from evseq.cache.identity import Difference, Identity
+from evseq.cache.sealed import SealedKind, open_sealed, seal
+from evseq.cache.state import CacheState, Scalar
+from evseq.engines.protocol import Engine, Session
+from evseq.geometry import Description, Keep, Layout
+from evseq.history import MASKED
+from evseq.script.steps import Request
+
+__all__ = ["Answer", "Claim", "ask", "force", "save"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Who asks: a request in a layout of a described target."""
+
+    description: Description
+    layout: Layout
+    request: Request
+    furthest: int  # most columns the cache ever held
+
+    @property
+    def rows(self) -> tuple[RequestRow, ...]:
+        """The request's rows as identity reads them."""
+        return tuple(
+            RequestRow(
+                name=row.name,
+                tokens=tuple(token for token in row.slots if token != MASKED),
+                mask=tuple(token != MASKED for token in row.slots),
+                positions=row.positions,
+                text=row.text,
+            )
+            for row in self.request.rows
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`session` is None where reuse was refused; `forwarded` counts token columns run meanwhile."""
+
+    session: Session | None
+    differences: tuple[Difference, ...]
+    forwarded: int
+    seconds: float
+
+
+def save(path: Path, *, engine: Engine, session: Session, claim: Claim) -> None:
+    """Seal the session's cache under the identity its engine, request and exported tensors have now."""
+    state, probe = session.export(), session.probe()
+    layers = range(len(claim.description.geometry.layers))
+    shapes = [tuple(state.tensors[f"layer.{layer}.keys"].shape) for layer in layers]
+    names = [row.name for row in claim.rows]
+    cache = cache_identity(
+        description=claim.description,
+        dtype=engine.dtype,
+        kind=state.kind,
+        shapes=shapes,
+        lengths=dict(zip(names, probe.lengths, strict=True)),
+        visible={name: [layer[row] for layer in probe.visible] for row, name in enumerate(names)},
+        eviction=[_base(claim, layer, slots=shape[2]) for layer, shape in enumerate(shapes)],
+    )
+    seal(
+        path,
+        kind=SealedKind.CACHE,
+        identity=Identity(values={**_asker(engine, claim), **cache}),
+        tensors=state.tensors,
+        scalars=state.scalars,
+    )
+
+
+def _base(claim: Claim, layer: int, *, slots: int) -> int:
+    """Return the first slot a layer that holds `slots` still has. Buffers allocated at once keep theirs in a crop."""
+    description = claim.description
+    kind = description.cache(claim.layout.cache)
+    assert kind is not None
+    keep = kind.full if description.geometry.layers[layer].window is None else kind.sliding
+    fed = len(claim.rows[0].mask) if keep in (Keep.EVERY, Keep.TAIL) else claim.furthest
+    return max(0, fed - slots)
+
+
+def ask(path: Path, *, engine: Engine, claim: Claim) -> Answer:
+    """Open the sealed file, let the guard compare identities, restore only what it admits.
+
+    Raises CacheError for a damaged file and EngineError where the engine cannot take the state over.
+    """
+    started, before = time.perf_counter(), engine.forwarded
+    sealed = open_sealed(path, kind=SealedKind.CACHE)
+    cache = claimed_cache(
+        description=claim.description,
+        layout=claim.layout,
+        dtype=engine.dtype,
+        rows=claim.rows,
+        furthest=claim.furthest,
+    )
+    verdict = admit(sealed.identity, Identity(values={**_asker(engine, claim), **cache}))
+    session = None
+    differences: tuple[Difference, ...] = ()
+    if isinstance(verdict, Refused):
+        differences = verdict.differences
+    else:
+        session = force(path, engine=engine, layout=claim.layout)
+    return Answer(
+        session=session,
+        differences=differences,
+        forwarded=engine.forwarded - before,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def force(path: Path, *, engine: Engine, layout: Layout) -> Session:
+    """Restore the sealed file into a new session without asking the guard."""
+    sealed = open_sealed(path, kind=SealedKind.CACHE)
+    session = engine.open(layout)
+    session.restore(CacheState(kind=layout.cache, tensors=sealed.tensors, scalars=sealed.scalars))
+    return session
+
+
+def _asker(engine: Engine, claim: Claim) -> dict[str, Scalar]:
+    request = request_identity(
+        rows=claim.rows,
+        rule=numbering(claim.description.geometry, claim.layout),
+        padding=claim.request.padding,
+        salt=claim.request.salt,
+    )
+    return {**engine.identity(), **request}

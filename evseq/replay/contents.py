@@ -1,0 +1,62 @@
+"""Contents: a checksum of every cached token in every layer, to see what moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from evseq.engines.protocol import CacheView
+
+__all__ = ["Contents", "contents", "moved"]
+
+_WORD = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """Per layer and row, the checksum of each held token by its position."""
+
+    layers: tuple[tuple[Mapping[int, int], ...], ...]
+
+
+def contents(view: CacheView | None) -> Contents | None:
+    """Sum every token's keys and values as integers under fixed odd weights, modulo 2^64.
+
+    A change of any single element always shows; several changes cancel with a chance of about 2^-63.
+    """
+    if view is None:
+        return None
+    layers = []
+    for layer in view.layers:
+        sums = _sums(layer.keys, salt=1) + _sums(layer.values, salt=2)
+        rows = zip(layer.positions.tolist(), sums.tolist(), strict=True)
+        layers.append(tuple({place: word for place, word in zip(*row, strict=True) if place >= 0} for row in rows))
+    return Contents(layers=tuple(layers))
+
+
+def moved(before: Contents, after: Contents) -> list[tuple[int, int, int]]:
+    """Return (layer, row, position) of every token held on both sides whose checksum changed."""
+    return [
+        (layer, row, position)
+        for layer, (old_rows, new_rows) in enumerate(zip(before.layers, after.layers, strict=True))
+        for row, (old, new) in enumerate(zip(old_rows, new_rows, strict=True))
+        for position, word in old.items()
+        if new.get(position, word) != word
+    ]
+
+
+def _sums(array: Float[Tensor, "row kv_head slot head_dim"], *, salt: int) -> Int[Tensor, "row slot"]:
+    words = array.contiguous().view(_WORD[array.element_size()]).to(torch.int64)
+    return (words * _weights(array.shape[1], array.shape[3], salt).to(words.device)).sum((1, 3))
+
+
+@cache
+def _weights(kv_heads: int, head_dim: int, salt: int) -> Int[Tensor, "kv_head 1 head_dim"]:
+    generator = torch.Generator().manual_seed(salt)
+    words = torch.randint(-(2**62), 2**62, (kv_heads, 1, head_dim), generator=generator)
+    return words * 2 + 1

@@ -1,0 +1,183 @@
+"""Keep: recordings and references of one script on one target in a sealed file, to be judged again without the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from evseq.cache.identity import NOTHING, Difference, Identity
+from evseq.cache.sealed import SealedKind, open_sealed, seal
+from evseq.geometry import Deciding, Description, Dtype
+from evseq.replay.group import Group, Work
+from evseq.replay.recording import Asked, Failure, Fed, Forced, Moved, Probed, Recording
+from evseq.replay.references import References
+from evseq.replay.target import Target
+from evseq.script.cases import CaseArms
+from evseq.script.document import Script, parse
+from evseq.script.lower import Lowered, lower
+from evseq.script.source import parse_yaml
+
+__all__ = ["Kept", "keep", "kept"]
+
+_DESCRIPTION = TypeAdapter(Description)
+_PROBED = TypeAdapter(Probed)
+_FED = [part.name for part in fields(Fed) if part.name != "logits"]
+_NOTHING = {"nothing": True}
+"""How NOTHING is written: no value of an identity is such a mapping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a file holds: all that judging needs."""
+
+    script: Script
+    target: str
+    description: Description
+    chosen: tuple[CaseArms, ...]
+    group: Group
+
+
+def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArms], group: Group) -> None:
+    """Write one group. The plans are not written: they follow from script, arms, description, tokens and choices."""
+    references = group.references
+    if references is None:
+        return
+    tensors = {"truth": references.truth, "scale": references.scale}
+    for dtype, err in references.err.items():
+        tensors |= {f"err.{dtype}": err, f"finite.{dtype}": references.finite[dtype]}
+    cases = []
+    for number, recording in enumerate(group.recordings):
+        if isinstance(recording, str):
+            cases.append({"unsupported": recording})
+            continue
+        observed, logits = _facts(recording)
+        cases.append(observed)
+        tensors |= {f"case.{number}.{name}": tensor for name, tensor in logits.items()}
+    facts = {
+        "script": script.source.text,
+        "file": script.source.file,
+        "target": target.text,
+        "description": _DESCRIPTION.dump_python(target.description, mode="json"),
+        "arms": [dict(case.arms) for case in chosen],
+        "tokenized": [[text, list(ids)] for text, ids in target.tokenized.items()],
+        "chosen": [[list(tokens), token] for tokens, token in target.chosen.items()],
+        "nodes": list(references.nodes),
+        "references": {
+            "deciding": references.deciding.value,
+            "dependent": references.dependent,
+            "causal_gap": references.causal_gap,
+            "layers": references.layers,
+            "repeats": [[dtype.value, cache, same] for (dtype, cache), same in references.repeats.items()],
+            "changed": [dtype.value for dtype in references.changed],
+        },
+        "work": asdict(group.work),
+        "cases": cases,
+    }
+    text = json.dumps(facts, default=_plain)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    seal(path, kind=SealedKind.RECORDING, identity=Identity(values={}), tensors=tensors, scalars={"facts": text})
+
+
+def kept(path: Path) -> Kept:
+    """Read one group back. Raises CacheError for a damaged file."""
+    sealed = open_sealed(path, kind=SealedKind.RECORDING)
+    held: Mapping[str, Any] = json.loads(str(sealed.scalars["facts"]))
+    script = parse(parse_yaml(held["script"], file=held["file"]))
+    description = _DESCRIPTION.validate_python(held["description"])
+    chosen = tuple(CaseArms(arms=arms) for arms in held["arms"])
+    tokenized = {text: tuple(ids) for text, ids in held["tokenized"]}
+    choices = {tuple(tokens): token for tokens, token in held["chosen"]}
+    lowered = lower(script, chosen, description=description, tokenize=tokenized.__getitem__, greedy=choices.__getitem__)
+    group = Group(
+        recordings=tuple(_recordings(lowered, held["cases"], sealed.tensors)),
+        references=_references(held, sealed.tensors),
+        work=Work(**held["work"]),
+    )
+    return Kept(script=script, target=held["target"], description=description, chosen=chosen, group=group)
+
+
+def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    facts = {
+        "fed": [{name: getattr(fed, name) for name in _FED} for fed in recording.fed],
+        "probed": [asdict(probed) for probed in recording.probed],
+        "asked": [asdict(asked) for asked in recording.asked],
+        "forced": [forced.step for forced in recording.forced],
+        "moved": [asdict(moved) for moved in recording.moved],
+        "failures": [asdict(failure) for failure in recording.failures],
+        "peak_cache_bytes": recording.peak_cache_bytes,
+        "seconds": recording.seconds,
+    }
+    logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
+    logits |= {f"forced.{number}": forced.logits for number, forced in enumerate(recording.forced)}
+    return facts, logits
+
+
+def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[str, Tensor]) -> list[Recording | str]:
+    recordings: list[Recording | str] = []
+    for number, (plan, facts) in enumerate(zip(lowered.plans, cases, strict=True)):
+        if isinstance(plan, str):
+            recordings.append(plan)
+            continue
+        recordings.append(
+            Recording(
+                plan=plan,
+                dtype=plan.dtype,
+                fed=[
+                    Fed(**_tupled(fed), logits=tensors[f"case.{number}.fed.{place}"])
+                    for place, fed in enumerate(facts["fed"])
+                ],
+                probed=[_PROBED.validate_python(probed) for probed in facts["probed"]],
+                asked=[_asked(asked) for asked in facts["asked"]],
+                forced=[
+                    Forced(step=step, logits=tensors[f"case.{number}.forced.{place}"])
+                    for place, step in enumerate(facts["forced"])
+                ],
+                moved=[Moved(**moved) for moved in facts["moved"]],
+                failures=[Failure(**failure) for failure in facts["failures"]],
+                peak_cache_bytes=facts["peak_cache_bytes"],
+                seconds=facts["seconds"],
+            )
+        )
+    return recordings
+
+
+def _references(held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> References:
+    facts = held["references"]
+    dtypes = [Dtype(name.removeprefix("err.")) for name in tensors if name.startswith("err.")]
+    return References(
+        nodes=tuple(held["nodes"]),
+        truth=tensors["truth"],
+        scale=tensors["scale"],
+        err={dtype: tensors[f"err.{dtype}"] for dtype in dtypes},
+        finite={dtype: tensors[f"finite.{dtype}"] for dtype in dtypes},
+        deciding=Deciding(facts["deciding"]),
+        dependent=facts["dependent"],
+        causal_gap=facts["causal_gap"],
+        layers=facts["layers"],
+        repeats={(Dtype(dtype), cache): same for dtype, cache, same in facts["repeats"]},
+        changed=tuple(Dtype(dtype) for dtype in facts["changed"]),
+    )
+
+
+def _asked(facts: dict[str, Any]) -> Asked:
+    differences = tuple(
+        Difference(**{name: NOTHING if value == _NOTHING else value for name, value in difference.items()})
+        for difference in facts["differences"]
+    )
+    return Asked(**{**facts, "differences": differences})
+
+
+def _tupled(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
+
+
+def _plain(value: object) -> object:
+    if value is NOTHING:
+        return _NOTHING
+    raise TypeError(f"{type(value).__name__} is no fact")

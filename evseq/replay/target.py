@@ -1,0 +1,102 @@
+"""An opened target: its description, and its engines by dtype and options, each loaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from evseq.engines.protocol import Batch, Engine, Loader
+from evseq.geometry import Capability, Description, Dtype, Layout
+from evseq.history import Path
+from evseq.replay.fresh import Fresh, RemoteEngine
+
+__all__ = ["Options", "Target"]
+
+Options = Mapping[str, str]
+"""The engine's own options by name, without namespace."""
+
+
+@dataclass(kw_only=True)
+class Target:
+    """What is tested. `fresh` is shared by every target of a run; `reference_forwards` counts what is asked here."""
+
+    text: str
+    loader: Loader
+    fresh: Fresh
+    reference_forwards: int = 0
+    chosen: dict[tuple[int, ...], int] = field(default_factory=dict)  # greedy ids by what stands before them
+    tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)  # texts tokenized so far
+    _engines: dict[tuple[Dtype, tuple[tuple[str, str], ...]], Engine] = field(default_factory=dict)
+    _repeats: dict[tuple[Dtype, str, tuple[tuple[str, str], ...]], bool] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The engine's name, which is the namespace of its options."""
+        return self.text.partition(":")[0]
+
+    @cached_property
+    def description(self) -> Description:
+        """Read from configuration; no weights are loaded for it."""
+        return self.loader.describe()
+
+    @property
+    def tokenize(self) -> Callable[[str], tuple[int, ...]] | None:
+        """The loader's tokenizer, if it has one; each text is tokenized once."""
+        return self._tokenize if Capability.TEXT in self.description.capabilities else None
+
+    def _tokenize(self, text: str) -> tuple[int, ...]:
+        if text not in self.tokenized:
+            self.tokenized[text] = tuple(self.loader.tokenize(text))
+        return self.tokenized[text]
+
+    def engine(self, dtype: Dtype, options: Options | None = None) -> Engine:
+        """Return the engine in `dtype` under `options`."""
+        chosen = dict(options or {})
+        key = (dtype, tuple(sorted(chosen.items())))
+        if key not in self._engines:
+            self._engines[key] = self.loader.load(dtype, chosen)
+        return self._engines[key]
+
+    def remote(self, dtype: Dtype, options: Options) -> RemoteEngine:
+        """Return the same engine in a process that never saw a session of this one."""
+        return self.fresh.engine(self.text, dtype, options)
+
+    def greedy(self, tokens: tuple[int, ...]) -> int:
+        """Choose the id after `tokens` in the deciding dtype, uncached, positions from 0; once per prefix."""
+        if tokens not in self.chosen:
+            self.reference_forwards += 1
+            path = Path(tokens=tokens, positions=tuple(range(len(tokens))))
+            with torch.no_grad():
+                logits = self.engine(self.description.deciding.dtype).uncached(path)
+            self.chosen[tokens] = int(logits[-1].argmax())
+        return self.chosen[tokens]
+
+    def repeats(self, dtype: Dtype, cache: str, options: Options) -> bool:
+        """Measure whether two sessions given the same steps give the same bits; once per engine and cache kind."""
+        key = (dtype, cache, tuple(sorted(options.items())))
+        if key not in self._repeats:
+            engine = self.engine(dtype, options)
+            once, again = (self._short_replay(engine, cache) for _ in range(2))
+            self._repeats[key] = all(torch.equal(*pair) for pair in zip(once, again, strict=True))
+        return self._repeats[key]
+
+    def _short_replay(self, engine: Engine, cache: str) -> list[torch.Tensor]:
+        self.reference_forwards += 2
+        vocab = self.description.geometry.vocab
+        tokens = torch.arange(4) * 7 % vocab
+        session = engine.open(Layout(rows=1, capacity=4, depth=0, cache=cache))
+        positions = torch.arange(4)
+        with torch.no_grad():
+            return [
+                feed(
+                    Batch(
+                        tokens=tokens[None, part],
+                        mask=torch.ones_like(tokens[None, part], dtype=torch.bool),
+                        positions=positions[None, part],
+                    )
+                ).clone()
+                for feed, part in ((session.prefill, slice(0, 3)), (session.append, slice(3, 4)))
+            ]

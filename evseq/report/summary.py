@@ -1,0 +1,126 @@
+"""The end of a report: what was unsupported, what a reader must know, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import assert_never
+
+from evseq.geometry import Dtype
+from evseq.report.figures import counted, duration, figure
+from evseq.verdict.result import Case, Exit, Note, Outcome, Result
+
+__all__ = ["last_line", "notes", "unsupported", "verdict"]
+
+_TOLD = 3
+"""Most different notes of one kind that are told without `-v`."""
+
+
+def unsupported(result: Result, *, verbose: bool) -> list[str]:
+    """List the reasons why cases did not run, with their number; `verbose` names the cases."""
+    by_reason: dict[str, list[str]] = {}
+    for case in result.cases:
+        if case.outcome is Outcome.UNSUPPORTED:
+            by_reason.setdefault(case.reason or "no reason given", []).append(case.id)
+    lines = []
+    for reason, ids in by_reason.items():
+        lines.append(f"  {reason}: {counted(len(ids), 'case')}")
+        if verbose:
+            lines += [f"    {name}" for name in ids]
+    return [f"unsupported: {counted(sum(map(len, by_reason.values())), 'case')}", *lines] if lines else []
+
+
+def notes(result: Result, *, verbose: bool) -> list[str]:
+    """List the notes by kind, with their number; `verbose` tells every one and where."""
+    by_kind: dict[str, list[tuple[Case, Note]]] = {}
+    for case in result.cases:
+        for note in case.notes:
+            by_kind.setdefault(note.kind, []).append((case, note))
+    lines = []
+    for kind, told in by_kind.items():
+        lines.append(f"{kind}: {len(told):,} in {counted(len({case.id for case, _ in told}), 'case')}")
+        if verbose:
+            lines += [f"  {case.id}: {note.message}" for case, note in told]
+        else:
+            lines += _most_common(note.message for _, note in told)
+    return lines
+
+
+def verdict(result: Result) -> list[str]:
+    """Say what was judged on each target, how near the healthy came to their allowances, and what it cost."""
+    lines = ["verdict"]
+    lines += [f"  {target}: {_judged(result, target)}" for target in _targets(result)]
+    lines += _margins(result)
+    forwards = result.forwards
+    lines.append(
+        f"  leaves {forwards.leaves:,}; forwards: oracle {forwards.oracle:,}, reference {forwards.reference:,}, "
+        f"replay {result.replay_forwards:,}"
+    )
+    return lines
+
+
+def last_line(result: Result) -> str:
+    """Return the line that says whether the release may ship."""
+    counts = result.counts
+    judged = counts[Outcome.PASSED] + counts[Outcome.FAILED]
+    parts = [f"{counted(counts[Outcome.UNSUPPORTED], 'case')} unsupported"] if counts[Outcome.UNSUPPORTED] else []
+    parts.append(f"{duration(result.seconds)} on {counted(result.threads, 'thread')}")
+    match result.exit:
+        case Exit.PASSED:
+            head = f"PASSED: {counted(judged, 'case')}"
+        case Exit.FAILED:
+            head = f"FAILED: {counts[Outcome.FAILED]:,} of {counted(judged, 'case')}"
+            if result.findings:
+                head += f", and {counted(len(result.findings), 'finding')} in no case"
+        case Exit.INTERRUPTED:
+            head = f"INTERRUPTED: {counted(judged, 'case')} judged, {counts[Outcome.FAILED]:,} failed"
+        case Exit.NOTHING:
+            head = "NOTHING SUPPORTED: no case was judged"
+        case Exit.INTERNAL | Exit.USAGE:
+            raise AssertionError("a result never stands for a run that did not happen")
+        case _:
+            assert_never(result.exit)
+    return ", ".join([head, *parts])
+
+
+def _most_common(messages: Iterable[str]) -> list[str]:
+    counts = Counter(messages)
+    lines = [f"  {message}" + (f" ({number:,} times)" if number > 1 else "") for message, number in counts.items()]
+    more = [f"  ... and {counted(len(lines) - _TOLD, 'other')}, all told with -v"] if len(lines) > _TOLD else []
+    return lines[:_TOLD] + more
+
+
+def _targets(result: Result) -> list[str]:
+    """Return the targets as they were run; one that has no case is named too."""
+    run = {case.target: None for case in result.cases}
+    return [*run, *(target for target in result.targets if target not in run and not _stands_for(target, run))]
+
+
+def _stands_for(family: str, run: Iterable[str]) -> bool:
+    return any(target.startswith(f"{family}:") for target in run)
+
+
+def _judged(result: Result, target: str) -> str:
+    cases = [case for case in result.cases if case.target == target]
+    judged = [case for case in cases if case.outcome is not Outcome.UNSUPPORTED]
+    counts = Counter(case.outcome for case in cases)
+    told = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome]) or "no cases"
+    ran = [dtype for dtype in Dtype if any(case.dtype == dtype for case in judged)]
+    idle = [dtype for dtype in Dtype if dtype not in ran]
+    promises = ", ".join(sorted({case.promise for case in judged}))
+    dtypes = [f"{', '.join(ran)} judged"] if ran else []
+    dtypes += [f"{', '.join(idle)} not judged"] if idle else []
+    return "; ".join([told, *([f"promise {promises}"] if promises else []), *dtypes])
+
+
+def _margins(result: Result) -> list[str]:
+    lines = []
+    for dtype in Dtype:
+        margins = [(case.margin, case) for case in result.cases if case.margin is not None and case.dtype == dtype]
+        if margins:
+            most, case = max(margins, key=lambda pair: pair[0].fraction)
+            lines += [
+                f"  {dtype}: at most {figure(most.fraction)} of an allowance used, in {case.id}",
+                f"    deviation {figure(most.deviation)}, err {figure(most.err)}, allowed {figure(most.allowed)}",
+            ]
+    return lines

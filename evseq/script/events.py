@@ -1,0 +1,246 @@
+"""The events of script language version 1, one class each.
+
+The field types are what an author may write; `document.py` parses, `plan.py` gives every number word its value.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from evseq.script.kinds import GIVEN, NAME, WORD, Count, Name, Names, Number, RowsFed, Switch, Token, Tokens
+
+__all__ = [
+    "EVENTS",
+    "MAIN",
+    "NAME",
+    "WORD",
+    "Append",
+    "BeamSelect",
+    "Crop",
+    "Drop",
+    "Event",
+    "Expect",
+    "Fork",
+    "Keep",
+    "MutatePrefixToken",
+    "Name",
+    "Number",
+    "Prefill",
+    "Probe",
+    "Process",
+    "Reload",
+    "Reused",
+    "Serialize",
+    "Token",
+]
+
+MAIN = "main"
+"""The session an event opens or names when it does not say."""
+
+
+class Process(StrEnum):
+    """Where a sealed cache is reloaded."""
+
+    HERE = "here"
+    FRESH = "fresh"
+
+
+class Keep(StrEnum):
+    """What `drop` leaves standing."""
+
+    BUFFERS = "buffers"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    ways: ClassVar[tuple[str, ...]] = ()  # keys of which exactly one is given
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        values = {way: getattr(self, way) for way in self.ways}
+        given = [way for way, value in values.items() if value is not None and value is not False]
+        if self.ways and len(given) != 1:
+            context = {"choices": ", ".join(self.ways), "given": " and ".join(given)}
+            raise PydanticCustomError("one of", "say exactly one of {choices}", context)
+        return self
+
+
+class Reused(_Part):
+    """How many tokens of the request, over all rows, must come from the cache: one of the three."""
+
+    ways = ("most", "least", "exactly")
+    most: Annotated[Number | None, GIVEN] = None
+    least: Annotated[Number | None, GIVEN] = None
+    exactly: Annotated[Number | None, GIVEN] = None
+
+
+class Expect(_Part):
+    """What must happen instead of, or besides, the strongest default: exactly one of these."""
+
+    ways = ("refused", "reused", "invalid", "loud")
+    refused: Annotated[Name | None, GIVEN] = Field(
+        default=None, description="the identity field that must be refused first"
+    )
+    reused: Annotated[Reused | None, GIVEN] = Field(
+        default=None, description="tokens taken from the cache, over all rows"
+    )
+    invalid: Switch = Field(default=False, description="the static check must refuse this event before a model loads")
+    loud: Switch = Field(default=False, description="right or an error, never silently wrong")
+
+    WORDS: ClassVar[tuple[str, ...]] = ("invalid", "loud")  # the short form: `expect: loud`
+
+    @model_validator(mode="before")
+    @classmethod
+    def _word(cls, value: Any) -> Any:
+        return {value: True} if value in cls.WORDS else value
+
+
+class _Event(_Part):
+    word: ClassVar[str]
+    example: ClassVar[str]
+    expect: Annotated[Expect | None, GIVEN] = Field(
+        default=None, description="weaker or other than the default: everything is right"
+    )
+
+
+class Prefill(_Event):
+    """Open a session and feed rows; arms decide padding, chunking and cache kind.
+
+    `prefill: [a, b]` feeds whole rows; `prefill: {rows: {a: 7, b: 3}}` the first 7 and 3 tokens.
+    """
+
+    word = "prefill"
+    example = "prefill: {rows: {a: 7, b: 3}}"
+    rows: RowsFed = Field(description="whole rows, or how many of its first tokens each row feeds")
+    salt: Annotated[Name | None, GIVEN] = Field(
+        default=None, description="a word that separates caches of equal content"
+    )
+    as_: Name = Field(default=MAIN, alias="as", description="the session's name")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"rows": value} if isinstance(value, list) else value
+
+
+class Append(_Event):
+    """Feed tokens onto a filled cache: the rows' next ones, given ids, or greedy ones; one forward each."""
+
+    word = "append"
+    example = "append: {next: 2}"
+    ways = ("next", "ids", "greedy")
+    next: Annotated[Number | None, GIVEN] = Field(default=None, description="how many tokens of each row's own text")
+    ids: Annotated[Annotated[dict[Name, Tokens], Field(min_length=1)] | None, GIVEN] = Field(
+        default=None, description="token ids per row"
+    )
+    greedy: Annotated[Number | None, GIVEN] = Field(
+        default=None, description="how many tokens chosen by the deciding dtype"
+    )
+    rows: Annotated[Names | None, GIVEN] = Field(default=None, description="only these rows")
+    on: Name = Field(default=MAIN, description="the session")
+    together: Switch = Field(default=False, description="feed them in one forward")
+
+
+class BeamSelect(_Event):
+    """Replace the rows by beams: each new name with its parent; the batch may grow or shrink.
+
+    `beam-select: {x: a, y: a}`, or `beam-select: {rows: {x: a, y: a}, on: other}`.
+    """
+
+    word = "beam-select"
+    example = "beam-select: {x: a, y: a}"
+    rows: Annotated[dict[Name, Name], Field(min_length=1)] = Field(description="each new name with its parent")
+    on: Name = Field(default=MAIN, description="the session")
+
+    RESERVED: ClassVar[frozenset[str]] = frozenset({"rows", "on", "expect"})  # no beams in the short form
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or isinstance(value.get("rows"), dict):
+            return value
+        if cls.RESERVED & value.keys():
+            raise PydanticCustomError("mixed", "beams and options are mixed")
+        return {"rows": value}
+
+
+class Crop(_Event):
+    """Roll rows back `by` so many tokens, or `to` so many, all rows or only those named."""
+
+    word = "crop"
+    example = "crop: {row: b, by: 5}"
+    ways = ("by", "to")
+    row: Annotated[Name | None, GIVEN] = Field(default=None, description="only this row")
+    by: Annotated[Count | None, GIVEN] = Field(default=None, description="tokens dropped")
+    to: Annotated[Count | None, GIVEN] = Field(default=None, description="tokens kept")
+    on: Name = Field(default=MAIN, description="the session")
+
+    @model_validator(mode="after")
+    def _rows_once(self) -> Self:
+        if self.row is not None and (isinstance(self.by, dict) or isinstance(self.to, dict)):
+            raise PydanticCustomError("rows twice", "rows are named twice")
+        return self
+
+
+class Fork(_Event):
+    """Open a second session with the contents of this one and nothing shared."""
+
+    word = "fork"
+    example = "fork: {as: other}"
+    as_: Name = Field(alias="as", description="the new session's name")
+    on: Name = Field(default=MAIN, description="the session")
+
+
+class Serialize(_Event):
+    """Write the session's cache to a sealed file."""
+
+    word = "serialize"
+    example = "serialize: {to: mid}"
+    to: Name = Field(description="the name a reload asks for")
+    on: Name = Field(default=MAIN, description="the session")
+
+
+class Reload(_Event):
+    """Ask for a sealed cache with the request as it stood at `serialize`; open a session from it if admitted."""
+
+    word = "reload"
+    example = "reload: {from: mid, as: again}"
+    from_: Name = Field(alias="from", description="the name given at serialize")
+    as_: Name = Field(default=MAIN, alias="as", description="the session's name")
+    process: Process = Field(default=Process.HERE, description="fresh: a process that never saw the session")
+
+
+class MutatePrefixToken(_Event):
+    """Change one token of the request that will next ask for reuse."""
+
+    word = "mutate-prefix-token"
+    example = "mutate-prefix-token: {row: a, index: 2, token: 24}"
+    row: Name = Field(description="the row")
+    index: Number = Field(description="counts the row's own tokens from 0; pads and holes never count")
+    token: Number = Field(description="the new token id; it must differ from the present one")
+
+
+class Probe(_Event):
+    """Read lengths, positions, visible counts and bytes without a forward, and compare them with the plan."""
+
+    word = "probe"
+    example = "probe: {on: other}"
+    on: Name = Field(default=MAIN, description="the session")
+
+
+class Drop(_Event):
+    """Free a session; with `keep: buffers` forget its rows and leave its buffers for the next prefill of that name."""
+
+    word = "drop"
+    example = "drop: {on: other}"
+    on: Name = Field(default=MAIN, description="the session")
+    keep: Annotated[Keep | None, GIVEN] = Field(default=None, description="leave the buffers standing")
+
+
+Event = Prefill | Append | BeamSelect | Crop | Fork | Serialize | Reload | MutatePrefixToken | Probe | Drop
+EVENTS: dict[str, type[Event]] = {event.word: event for event in get_args(Event)}

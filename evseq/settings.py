@@ -1,0 +1,154 @@
+"""The settings a person may choose: one declared table for the command line, the configuration and the plugin."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from evseq.errors import nearest
+
+__all__ = ["SETTINGS", "Setting"]
+
+MOST_THREADS = 1024
+"""Beyond any machine's cores; a number above it is a slip."""
+
+SELECTIONS = ("pairwise", "all")
+"""Ways to choose combinations of arm values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One thing a person may choose. `read` makes a value of what was written, or raises ValueError saying what fits.
+
+    Where `many`, a flag may be repeated and the environment separates by blanks, quoted as in a shell.
+    """
+
+    name: str
+    default: Any
+    read: Callable[[Any], Any]
+    metavar: str
+    help: str
+    many: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"EVSEQ_{self.name.upper()}"
+
+    def show(self, value: Any) -> str:
+        """Write a value as a flag would take it; `-` stands for none."""
+        if isinstance(value, Mapping):
+            value = [f"{name}={','.join(values)}" for name, values in value.items()]
+        if isinstance(value, (list, tuple)):
+            value = " ".join(shlex.quote(part) for part in value)
+        return "-" if value in (None, "") else str(value)
+
+
+def _names(raw: Any) -> tuple[str, ...]:
+    names = (raw,) if isinstance(raw, str) else raw
+    if not names or not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{raw!r} names no target\n  help: write a text such as 'reference:window', or a list of them")
+    return tuple(names)
+
+
+def _filters(raw: Any) -> Mapping[str, tuple[str, ...]]:
+    """Read `{name: [value, ...]}`, or texts `name=value,value`."""
+    help = "write name=value,value with values of that arm, as in dtype=float64,float32"
+    kept: dict[str, tuple[str, ...]] = {}
+    if isinstance(raw, dict):
+        for name, values in raw.items():
+            each = values if isinstance(values, list) else [values]
+            if not each or not all(type(value) in (int, str) for value in each):
+                raise ValueError(f"{name} = {values!r} keeps no value of an arm\n  help: {help}")
+            kept[name] = tuple(str(value) for value in each)
+        return kept
+    for text in (raw,) if isinstance(raw, str) else raw if isinstance(raw, (list, tuple)) else [raw]:
+        name, equals, values = text.partition("=") if isinstance(text, str) else ("", "", "")
+        if not name or not equals or not all(values.split(",")):
+            raise ValueError(f"{text!r} keeps no value of an arm\n  help: {help}")
+        kept[name] = (*kept.get(name, ()), *values.split(","))
+    return kept
+
+
+def _selection(raw: Any) -> str:
+    if raw in SELECTIONS:
+        return str(raw)
+    close = nearest(raw, SELECTIONS) if isinstance(raw, str) else None
+    hint = f"did you mean {close!r}?" if close else f"use {' or '.join(SELECTIONS)}"
+    raise ValueError(f"{raw!r} selects no cases\n  help: {hint}")
+
+
+def _count(raw: Any) -> int:
+    if isinstance(raw, str) and raw.isdecimal() and raw.isascii():
+        raw = int(raw)
+    if type(raw) is not int or not 1 <= raw <= MOST_THREADS:
+        raise ValueError(
+            f"{raw!r} is no number of threads\n  help: use a whole number from 1 to {MOST_THREADS}; 1 repeats best"
+        )
+    return raw
+
+
+def _path(raw: Any) -> Path:
+    if not isinstance(raw, (str, Path)) or not str(raw):
+        raise ValueError(f"{raw!r} is no path\n  help: write a text")
+    return Path(raw)
+
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {
+        setting.name: setting
+        for setting in (
+            Setting(
+                name="target",
+                default=("reference",),
+                read=_names,
+                metavar="TARGET",
+                many=True,
+                help="Replay on this target, such as reference:window, transformers:FOLDER, or a name under "
+                "[tool.evseq.targets]. An engine's bare name means all its configurations.",
+            ),
+            Setting(
+                name="arms",
+                default="pairwise",
+                read=_selection,
+                metavar="pairwise|all",
+                help="Which combinations of arm values become cases: enough that every two values meet, "
+                "or the product.",
+            ),
+            Setting(
+                name="arm",
+                default=MappingProxyType({}),
+                read=_filters,
+                metavar="NAME=VALUE,...",
+                many=True,
+                help="Keep only these values of an arm, as in dtype=float64,float32.",
+            ),
+            Setting(
+                name="threads",
+                default=1,
+                read=_count,
+                metavar="N",
+                help="Threads of torch. One repeats to the last bit; two on busy cores may be far slower.",
+            ),
+            Setting(
+                name="jsonl",
+                default=None,
+                read=_path,
+                metavar="FILE",
+                help="Also write the run as JSON lines: one line for the run, one for each case, a summary.",
+            ),
+            Setting(
+                name="record",
+                default=None,
+                read=_path,
+                metavar="FOLDER",
+                help="Keep what was observed, so that `evseq judge` can judge it again without the model.",
+            ),
+        )
+    }
+)
+"""Every setting by name, in the order in which `evseq config` shows them."""

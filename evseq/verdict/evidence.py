@@ -1,0 +1,60 @@
+"""Evidence: one recording with the references and the script it is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evseq.geometry import Description
+from evseq.replay.recording import Recording
+from evseq.replay.references import References
+from evseq.script.document import Script
+from evseq.script.steps import Load, Step
+from evseq.verdict.result import Check, Finding
+
+__all__ = ["Evidence"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a check may look at."""
+
+    recording: Recording
+    references: References
+    script: Script
+    description: Description
+
+    def step(self, index: int) -> Step:
+        """Return a step of the plan."""
+        return self.recording.plan.steps[index]
+
+    def load(self, index: int) -> Load:
+        """Return a step known to be a reload."""
+        step = self.step(index)
+        assert isinstance(step, Load)
+        return step
+
+    def finding(
+        self,
+        check: Check,
+        step: int,
+        message: str,
+        *,
+        row: str | None = None,
+        index: int | None = None,
+        actual: object = None,
+        expected: object = None,
+    ) -> Finding:
+        """Address a finding to the script line of `step`."""
+        event = self.step(step).event
+        word = self.script.events[event].word
+        return Finding(
+            check=check,
+            place=str(self.script.place(("events", event, word), key=True)),
+            event=word,
+            step=step,
+            row=row,
+            index=index,
+            message=message,
+            actual=None if actual is None else str(actual),
+            expected=None if expected is None else str(expected),
+        )

@@ -1,0 +1,117 @@
+"""Judge: a recording and its references become a case of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from evseq.replay.recording import Fed, Recording
+from evseq.verdict.allowance import allowance
+from evseq.verdict.checks import CHECKS
+from evseq.verdict.compare import deviation
+from evseq.verdict.evidence import Evidence
+from evseq.verdict.first_law import repeats
+from evseq.verdict.result import Case, Check, Latency, Margin, Note, Outcome
+
+__all__ = ["Label", "judge"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """How a case is called, and how to replay just it."""
+
+    id: str
+    target: str
+    replay: str
+
+
+def judge(evidence: Evidence, label: Label) -> Case:
+    """Apply every check; the first divergence in the order of events leads."""
+    recording, script = evidence.recording, evidence.script
+    order = list(Check)
+    findings = sorted(
+        (finding for check in CHECKS.values() for finding in check(evidence)),
+        key=lambda finding: (finding.step, order.index(finding.check)),
+    )
+    kind = evidence.description.cache(recording.plan.cache)
+    assert kind is not None
+    return Case(
+        id=label.id,
+        script=script.name,
+        file=script.source.file,
+        target=label.target,
+        arms=recording.plan.arms,
+        outcome=Outcome.FAILED if findings else Outcome.PASSED,
+        promise=kind.promise.value,
+        dtype=recording.dtype.value,
+        observations=sum(len(fed.nodes) for fed in recording.fed),
+        findings=tuple(findings),
+        notes=tuple(_notes(evidence)),
+        margin=_margin(evidence),
+        latency=_latency(recording),
+        peak_cache_bytes=recording.peak_cache_bytes,
+        replay_forwards=len(recording.fed) + len(recording.forced),
+        seconds=recording.seconds,
+        replay=label.replay,
+    )
+
+
+def _notes(evidence: Evidence) -> list[Note]:
+    recording = evidence.recording
+    notes = []
+    raised = {evidence.step(failure.step).event for failure in recording.failures}
+    for event in sorted(recording.plan.loud):
+        how = "raised, as allowed" if event in raised else "right"
+        notes.append(Note(kind="loud", message=f"{evidence.script.events[event].word} of event {event + 1}: {how}"))
+    if not repeats(evidence):
+        notes.append(Note(kind="not judged", message="continuity: the engine does not repeat itself bit for bit"))
+    for forced in recording.forced:
+        load = evidence.load(forced.step)
+        assert load.damage is not None
+        right = tuple(nodes[-1] for nodes in load.damage.right[-1].nodes)
+        places, stale = evidence.references.places(right), evidence.references.places(load.damage.stale)
+        for row in load.damage.touched:
+            if torch.equal(evidence.references.truth[places[row]], evidence.references.truth[stale[row]]):
+                name = load.request.rows[row].name
+                notes.append(Note(kind="out of reach", message=f"row {name!r}: truth is the same after the change"))
+    return notes
+
+
+def _margin(evidence: Evidence) -> Margin | None:
+    references, dtype = evidence.references, evidence.recording.dtype
+    allowed = allowance(dtype, references)
+    worst: Margin | None = None
+    for fed in evidence.recording.fed:
+        if not fed.nodes:  # a chunk of nothing but masked slots
+            continue
+        places = references.places(fed.nodes)
+        off, limits = deviation(fed.logits, references.truth[places]).largest, allowed[places]
+        place = int((off / limits.clamp_min(1e-300)).argmax())
+        margin = Margin(
+            deviation=float(off[place]),
+            err=float(references.err[dtype][places[place]]),
+            allowed=float(limits[place]),
+        )
+        if worst is None or margin.fraction > worst.fraction:
+            worst = margin
+    return worst
+
+
+def _latency(recording: Recording) -> Latency:
+    """Sum the chunks of each prefill up to its first append; take medians over sessions and later forwards."""
+    prefills: dict[tuple[str, int], float] = {}
+    for fed in recording.fed:
+        if fed.prefill:
+            key = (fed.session, fed.event)
+            prefills[key] = prefills.get(key, 0.0) + fed.seconds
+    later = [fed.seconds for fed in recording.fed if _is_later(fed)]
+    return Latency(
+        first=median(prefills.values()) if prefills else None,
+        later=median(later) if later else None,
+    )
+
+
+def _is_later(fed: Fed) -> bool:
+    return not fed.prefill and fed.width == 1

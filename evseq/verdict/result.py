@@ -1,0 +1,178 @@
+"""Result: what a run found out, as plain data. Everything a report shows is read from here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+__all__ = ["Case", "Check", "Exit", "Finding", "Forwards", "Latency", "Margin", "Note", "Outcome", "Result"]
+
+
+class Check(StrEnum):
+    """The checks, in the order in which one event's findings are told."""
+
+    ARITHMETIC = "arithmetic"
+    COMPLETED = "completed"
+    REFERENCE = "reference"
+    REFUSAL = "refusal"
+    REUSE = "reuse"
+    FINITE = "finite"
+    PARITY = "parity"
+    CONTINUITY = "continuity"
+    ISOLATION = "isolation"
+    ACCOUNTING = "accounting"
+
+
+class Outcome(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNSUPPORTED = "unsupported"
+
+
+class Exit(IntEnum):
+    """Exit codes, equal to pytest's."""
+
+    PASSED = 0
+    FAILED = 1
+    INTERRUPTED = 2
+    INTERNAL = 3
+    USAGE = 4
+    NOTHING = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing a check found wrong.
+
+    `place` is `file:line:column` of the event; `row` and `index` are None only where the finding is about no single
+    token. `actual`, `expected`, `allowed` are the largest deviation's logits and allowance, or the two counts.
+    """
+
+    check: Check
+    place: str
+    event: str
+    step: int
+    row: str | None
+    index: int | None
+    message: str
+    actual: str | None = None
+    expected: str | None = None
+    cause: str | None = None
+
+    def __str__(self) -> str:
+        token = [] if self.row is None else [f"row {self.row!r}"]
+        token += [] if self.index is None else [f"index {self.index}"]
+        parts = [self.place, self.event, " ".join(token), self.check, self.message]
+        return ": ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something a reader must know though it is no failure: not judged, out of reach, a tolerated error."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Seconds measured apart: prefill to the first logits (median over prefills), then per later forward (median)."""
+
+    first: float | None
+    later: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """The observation that used the largest fraction of its allowance; all in logits."""
+
+    deviation: float
+    err: float
+    allowed: float
+
+    @property
+    def fraction(self) -> float:
+        """Share of the allowance used."""
+        return self.deviation / self.allowed if self.allowed else float("inf") if self.deviation else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One script in one arm on one target."""
+
+    id: str
+    script: str
+    file: str
+    target: str
+    arms: Mapping[str, int | str]
+    outcome: Outcome
+    reason: str | None = None  # why unsupported
+    promise: str = "exact"
+    dtype: str = ""
+    observations: int = 0
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Note, ...] = ()
+    margin: Margin | None = None
+    latency: Latency = Latency(first=None, later=None)
+    peak_cache_bytes: int = 0
+    replay_forwards: int = 0
+    seconds: float = 0.0
+    replay: str = ""  # the command that replays just this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwards:
+    """Forwards and leaves of one or more scripts."""
+
+    leaves: int = 0
+    oracle: int = 0
+    reference: int = 0
+
+    def __add__(self, other: Forwards) -> Forwards:
+        return Forwards(
+            leaves=self.leaves + other.leaves,
+            oracle=self.oracle + other.oracle,
+            reference=self.reference + other.reference,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A whole run. `findings` are those that belong to no case: the zeroth check, a reference that is itself wrong."""
+
+    cases: tuple[Case, ...]
+    targets: tuple[str, ...]
+    forwards: Forwards
+    seconds: float
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+    threads: int = 1
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """Cases by outcome."""
+        counted = Counter(case.outcome for case in self.cases)
+        return {outcome: counted[outcome] for outcome in Outcome}
+
+    @property
+    def passed(self) -> bool:
+        """Whether the release may ship: something was judged and nothing failed."""
+        return self.exit is Exit.PASSED
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code every front end gives."""
+        if self.interrupted:
+            return Exit.INTERRUPTED
+        if self.findings or self.counts[Outcome.FAILED]:
+            return Exit.FAILED
+        return Exit.PASSED if self.counts[Outcome.PASSED] else Exit.NOTHING
+
+    @property
+    def replay_forwards(self) -> int:
+        """Forwards made by replays."""
+        return sum(case.replay_forwards for case in self.cases)

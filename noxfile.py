@@ -1,0 +1,79 @@
+"""Every check of the project; nothing runs only in CI. `python3 tools/bootstrap.py -l` lists the sessions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2026.10"
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["tests", "lint", "types", "qualify"]
+
+CONSTRAINTS = "tools/constraints.txt"
+PROJECT = nox.project.load_toml("pyproject.toml")
+PYTHON = Path(".nox", "workshop", "Scripts/python.exe" if os.name == "nt" else "bin/python").absolute()
+
+QUIET = {
+    # Two threads on busy cores were twenty times slower than one, and one adds up in one order.
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # Nothing is ever fetched by name.
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+@nox.session(default=False)
+def workshop(session: nox.Session) -> None:
+    """Make the one environment that tests, types, qualify and real work in: torch is installed once, not four times."""
+    groups = [nox.project.dependency_groups(PROJECT, name) for name in ("build", "test", "types", "real")]
+    session.install("-c", CONSTRAINTS, *(package for group in groups for package in group))
+    # The build backend is there already, pinned; an isolated build would fetch an unpinned one.
+    session.install("-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[all]")
+
+
+@nox.session(requires=["workshop"], venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """Run the tests, shapes checked; all of them must also reach the coverage floor. Arguments go to pytest."""
+    python(session, "-m", "coverage", "erase")
+    python(session, "-m", "coverage", "run", "-m", "pytest", "--durations=10", *session.posargs)
+    python(session, "-m", "coverage", "combine", "--quiet")
+    python(session, "-m", "coverage", "report", *(["--fail-under=0"] if session.posargs else []))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and formatting."""
+    session.install("-c", CONSTRAINTS, *nox.project.dependency_groups(PROJECT, "lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session(requires=["workshop"], venv_backend="none")
+def types(session: nox.Session) -> None:
+    """Check types, strictly."""
+    python(session, "-m", "mypy", *session.posargs)
+
+
+@nox.session(requires=["workshop"], venv_backend="none")
+def qualify(session: nox.Session) -> None:
+    """Replay the shipped suite on every configuration of the reference engine. Arguments go to `evseq qualify`."""
+    python(session, "-m", "evseq", "qualify", *session.posargs)
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
+def real(session: nox.Session) -> None:
+    """Prepare SmolLM2-135M, run the shipped suite on it, then the tests that need it. Arguments go to `evseq run`."""
+    # Its stderr, with the progress, goes to the terminal; its last line is the folder.
+    said = session.run(str(PYTHON), "tools/prepare_smollm2.py", env=QUIET, silent=True, stderr=None)
+    folder = str(said).splitlines()[-1]
+    arms = session.posargs or ["--arm", "dtype=float64,float32"]
+    python(session, "-m", "evseq", "run", "--suite", "--target", f"transformers:{folder}", *arms)
+    python(session, "-m", "pytest", "-m", "real", "--durations=10")
+
+
+def python(session: nox.Session, *arguments: str) -> None:
+    """Run the workshop's Python."""
+    session.run(str(PYTHON), *arguments, env=QUIET)
