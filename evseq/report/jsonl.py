@@ -41,6 +41,7 @@ A file without `summary` is of a run that was killed; its lines so far are whole
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import platform
@@ -89,7 +90,8 @@ class JsonLines:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # every line was flushed; what could not be was told then
+            self._file.close()
 
     def planned(self, cases: int) -> None:
         """Write nothing: the summary has the numbers."""
@@ -134,6 +136,7 @@ class JsonLines:
             self._file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
             self._file.flush()
         except OSError as error:
+            self.close()
             raise self._refused(error) from None
 
     def _refused(self, error: OSError) -> UsageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import assert_never
@@ -63,7 +64,7 @@ def last_line(result: Result) -> str:
     """Return the line that says whether the release may ship."""
     counts = result.counts
     judged = counts[Outcome.PASSED] + counts[Outcome.FAILED]
-    parts = [f"{counted(counts[Outcome.UNSUPPORTED], 'case')} unsupported"] if counts[Outcome.UNSUPPORTED] else []
+    parts = [f"{counts[Outcome.UNSUPPORTED]:,} unsupported"] if counts[Outcome.UNSUPPORTED] else []
     parts.append(f"{duration(result.seconds)} on {counted(result.threads, 'thread')}")
     match result.exit:
         case Exit.PASSED:
@@ -118,9 +119,14 @@ def _margins(result: Result) -> list[str]:
     for dtype in Dtype:
         margins = [(case.margin, case) for case in result.cases if case.margin is not None and case.dtype == dtype]
         if margins:
-            most, case = max(margins, key=lambda pair: pair[0].fraction)
+            most, case = max(margins, key=lambda pair: _size(pair[0].fraction))
             lines += [
                 f"  {dtype}: at most {figure(most.fraction)} of an allowance used, in {case.id}",
                 f"    deviation {figure(most.deviation)}, err {figure(most.err)}, allowed {figure(most.allowed)}",
             ]
     return lines
+
+
+def _size(fraction: float) -> float:
+    """Return a fraction as a maximum must see it: what is no number is beyond any."""
+    return math.inf if math.isnan(fraction) else fraction

@@ -16,6 +16,7 @@ from evseq.script.source import Source, parse_yaml
 
 __all__ = ["Comment", "Margin", "comments", "lost_comments"]
 
+_SECTIONS: tuple[Keys, ...] = (("rows",), ("arms",), ("events",))
 _HASH = re.compile(r"(?:^|(?<= ))#")
 
 
@@ -136,10 +137,10 @@ def _items(source: Source) -> list[tuple[int, int, Keys]]:
         for depth in _depths(path):
             item = path[:depth]
             first[item] = min(first.get(item, mark.key_line), mark.key_line)
-            last[item] = max(last.get(item, mark.line), mark.line)
+            end = mark.key_line if item in _SECTIONS else mark.line  # the value of a section begins with its first entry
+            last[item] = max(last.get(item, end), end)
     return sorted((first[item], last[item], item) for item in first)
 
 
 def _depths(path: Keys) -> Iterable[int]:
-    nested = path and path[0] in ("rows", "arms", "events")
-    return (2,) if nested and len(path) > 1 else (1,) if path else ()
+    return (2,) if path[:1] in _SECTIONS and len(path) > 1 else (1,) if path else ()

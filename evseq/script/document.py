@@ -107,10 +107,7 @@ def event_data(event: Event) -> Value:
 
 def _layout(script: Script) -> Iterator[tuple[Keys, list[str], int]]:
     """Yield path, lines and indent of every item in the order of the normal form."""
-    top: dict[str, Value] = {"evseq": VERSION, "name": script.name, "about": script.about}
-    top |= {"needs": list(script.needs)} if script.needs else {}
-    top |= {"targets": list(script.targets)} if script.targets else {}
-    for key, value in top.items():
+    for key, value in {"evseq": VERSION, "name": script.name, "about": script.about}.items():
         yield (key,), item(f"{key}:", value, indent=0), 0
     rows = {name: row_data(row) for name, row in script.rows.items()}
     arms = {name: arm_data(name, arm) for name, arm in script.arms.items()}
@@ -119,6 +116,9 @@ def _layout(script: Script) -> Iterator[tuple[Keys, list[str], int]]:
             yield (section,), [f"{section}:"], 0
         for name, value in entries.items():
             yield (section, name), item(f"{flow(name)}:", value, indent=2), 2
+    for key, words in (("needs", script.needs), ("targets", script.targets)):
+        if words:
+            yield (key,), item(f"{key}:", list(words), indent=0), 0
     yield ("events",), ["events:"], 0
     for index, event in enumerate(script.events):
         body = event_data(event)

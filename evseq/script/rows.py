@@ -100,7 +100,7 @@ def parse_row(name: str, data: Value, complaints: Complaints) -> RowSource | Non
             advice = did_you_mean(word, SOURCES, "known")
             complaints.add((*path, word), f"{label}: unknown source {word!r}", advice, key=True)
         case dict() if data:
-            complaints.add(path, f"{label}: {' and '.join(data)} are several sources", "keep one of them")
+            complaints.add(path, f"{label}: {' and '.join(map(show, data))} are several sources", "keep one of them")
         case _:
             advice = f"write a list of ids, {_EXAMPLE}, {{text: ...}}, {{file: NAME}} or {{each: NAME}}"
             complaints.add(path, f"{label} is {show(data)}, not a source of tokens", advice)

@@ -36,7 +36,7 @@ __all__ = [
 VERSION = 1
 """The version of the script language this package reads."""
 
-KEYS = ("evseq", "name", "about", "needs", "targets", "rows", "arms", "events")
+KEYS = ("evseq", "name", "about", "rows", "arms", "needs", "targets", "events")
 """The keys of a script, in the order of the normal form."""
 
 LAYERS = ("window", "full")

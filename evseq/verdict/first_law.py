@@ -124,11 +124,11 @@ def isolation(evidence: Evidence) -> Iterator[Finding]:
     """Find cached tokens that moved: by another session, another row, or a later token."""
     for moved in evidence.recording.moved:
         acting = evidence.step(moved.step).session
-        whose = "its own" if acting == moved.session else f"session {acting!r}'s"
+        whose = "its own step" if acting == moved.session else f"a step of session {acting!r}"
         yield evidence.finding(
             Check.ISOLATION,
             moved.step,
-            f"keys or values of session {moved.session!r} moved in layer {moved.layer} by {whose} step",
+            f"keys or values of session {moved.session!r} moved in layer {moved.layer} by {whose}",
             row=moved.row,
             index=moved.position,
         )

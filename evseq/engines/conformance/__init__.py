@@ -67,16 +67,19 @@ class Nonconformance:
         return f"{self.rule} (cache {self.cache!r}): {self.message}\n  help: {self.help}"
 
 
-def check(loader: Loader, *, dtype: Dtype | None = None) -> tuple[Nonconformance, ...]:
-    """Return every rule the engine breaks, in the order of `RULES`; nothing if it conforms.
+def check(
+    loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...] = RULES
+) -> tuple[Nonconformance, ...]:
+    """Return every breach of a rule, in the order of `rules`; nothing if the engine conforms.
 
-    `dtype` is the deciding one unless given. In half precision only gross faults show.
+    `dtype` is the deciding one unless given. In half precision only gross faults show. Rules that need a capability
+    which the engine does not declare are left out.
     """
     description = loader.describe()
     options = {name: words[0] for name, words in description.options.items()}
     engine = loader.load(dtype or description.deciding.dtype, options)
     broken: list[Nonconformance] = []
-    for rule in RULES:
+    for rule in rules:
         if not rule.needs <= description.capabilities:
             continue
         for kind in description.caches if rule.every_cache else description.caches[:1]:

@@ -121,7 +121,7 @@ class Bench:
             logits.append(trial.logits)
         return torch.equal(logits[0], logits[1])
 
-    def allowed(self, expected: Float[Tensor, " vocab"]) -> float:
+    def allowed(self, expected: Float[Tensor, "*column vocab"]) -> float:
         """Return how far two right forwards may be apart."""
         dtype, scale = self.engine.dtype, float(expected.abs().max())
         layers = math.sqrt(len(self.description.geometry.layers))

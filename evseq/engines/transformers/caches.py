@@ -4,6 +4,9 @@ Keys and values alone are not a cache: a sliding layer also counts what it was e
 its counter points. The class of a layer always comes from the model's configuration, never from a file.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+# Parts of transformers and torch have no types.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -25,13 +25,12 @@ ATTENDING = frozenset({"full_attention", "sliding_attention", "global"})
 
 def causal_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """Return the causal language model of `config`. Raise `TargetError` where transformers has none."""
-    try:
-        found: type[PreTrainedModel] = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-    except KeyError:
+    found: object = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    if not isinstance(found, type) or not issubclass(found, PreTrainedModel):
         raise TargetError(
             f"{config.model_type}: transformers has no causal language model of this type\n"
             "  help: name a decoder, such as llama or gpt2"
-        ) from None
+        )
     return found
 
 
@@ -61,7 +60,9 @@ def describe(
     )
     kernels = ATTENTIONS if model._supports_sdpa else ("eager",)
     if attention is not None and attention not in kernels:
-        raise TargetError(f"attention={attention}: {model.__name__} has {', '.join(kernels)}\n  help: choose one of these")
+        raise TargetError(
+            f"attention={attention}: {model.__name__} has {', '.join(kernels)}\n  help: choose one of these"
+        )
     optional = {Capability.TEXT: text, Capability.FRESH: fresh}
     return Description(
         geometry=Geometry(

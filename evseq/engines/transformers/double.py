@@ -1,5 +1,8 @@
 """True double precision in a model that was written for single."""
 
+# mypy: disable-error-code="no-untyped-call"
+# Parts of transformers and torch have no types.
+
 from __future__ import annotations
 
 from typing import Any, Self
@@ -59,7 +62,7 @@ def cast(model: nn.Module, dtype: Dtype) -> None:
     """Bring the floating weights of `model` to `dtype`, in place.
 
     Buffers that no checkpoint holds (rotary frequencies) stay float32 below float64, as they do when transformers loads
-    a checkpoint in another dtype. In float64 they are computed anew, unless someone changed them: then what is live counts.
+    a checkpoint in another dtype. In float64 they are computed anew, unless someone changed them: what is live counts.
     """
     target = TORCH[dtype]
     kept = _kept_single(model, target)
@@ -90,8 +93,7 @@ def _kept_single(model: nn.Module, target: torch.dtype) -> set[str]:
 def _doubled(module: nn.Module) -> dict[str, Tensor]:
     """Return the transient buffers of `module` computed in float64, as far as its own class and config give them."""
     config = getattr(module, "config", None)
-    floating = [name for name in module._non_persistent_buffers_set if module._buffers[name] is not None]
-    if config is None or not floating:
+    if config is None or not module._non_persistent_buffers_set:
         return {}
     try:
         single = type(module)(config=config)
@@ -100,9 +102,9 @@ def _doubled(module: nn.Module) -> dict[str, Tensor]:
     except TypeError:  # it needs more than its config: the live values are cast
         return {}
     found: dict[str, Tensor] = {}
-    for name in floating:
+    for name in module._non_persistent_buffers_set:
         live, born = module._buffers[name], single._buffers.get(name)
         exact = double._buffers.get(name)
-        if born is not None and exact is not None and torch.equal(live, born.to(live)):
+        if live is not None and born is not None and exact is not None and torch.equal(live, born.to(live)):
             found[name] = exact.to(live.device)
     return found

@@ -1,5 +1,8 @@
 """TransformersEngine: a causal language model of transformers in one dtype."""
 
+# mypy: disable-error-code="no-untyped-call"
+# Parts of transformers and torch have no types.
+
 from __future__ import annotations
 
 import inspect
@@ -127,7 +130,7 @@ class TransformersEngine:
             inputs["position_ids"] = positions.to(device)
         elif positions is not None and not torch.equal(positions, counted):
             raise EngineError(
-                f"{word}: {type(self.model).__name__} takes no positions, it counts unmasked slots, and those given differ\n"
+                f"{word}: {type(self.model).__name__} counts unmasked slots itself, and the positions given differ\n"
                 "  help: give each token the number of tokens before it"
             )
         if cache is not None:

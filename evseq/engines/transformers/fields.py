@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 import transformers
@@ -17,6 +17,8 @@ __all__ = ["live", "loaded", "model_fields", "numeric_fields", "tokenizer_fields
 
 ELSEWHERE = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
 """Keys of a configuration that say where it lies, or what another field says."""
+
+TOKENIZER = tuple(f"tokenizer.{part}" for part in ("vocabulary", "merges", "special", "normaliser", "template"))
 
 
 def loaded(model: PreTrainedModel) -> Mapping[str, Tensor]:
@@ -40,7 +42,7 @@ def model_fields(model: PreTrainedModel) -> dict[str, Scalar]:
 
     Settings are read from the modules too, where a changed scale or window would live without any change of the config.
     """
-    config: dict[str, Scalar] = {name: _plain(value) for name, value in _settings(model.config)}
+    config = {name: _plain(value) for name, value in _settings(model.config)}
     return {
         "model.architecture": type(model).__name__,
         "model.config": {**config, "modules": _digest(list(_attributes(model)))},
@@ -70,22 +72,24 @@ def _attributes(model: PreTrainedModel) -> Iterator[Scalar]:
 def tokenizer_fields(tokenizer: PreTrainedTokenizerBase | None) -> dict[str, Scalar]:
     """Return what the tokenizer is; all None without one. Long tables are given by length and digest."""
     if tokenizer is None:
-        return dict.fromkeys(f"tokenizer.{part}" for part in ("vocabulary", "merges", "special", "normaliser", "template"))
+        return dict.fromkeys(TOKENIZER)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     table = json.loads(backend.to_str()) if backend is not None else {}
     merges = table.get("model", {}).get("merges") or sorted(getattr(tokenizer, "bpe_ranks", {}).items())
     steps = ("normalizer", "pre_tokenizer", "post_processor", "truncation", "padding")
-    added = {str(index): _plain(vars_of(token)) for index, token in tokenizer.added_tokens_decoder.items()}
+    added = {str(index): _plain(_settings_of(token)) for index, token in tokenizer.added_tokens_decoder.items()}
     return {
         "tokenizer.vocabulary": _table(sorted(tokenizer.get_vocab().items())),
         "tokenizer.merges": _table(merges),
         "tokenizer.special": {"map": _plain(tokenizer.special_tokens_map), "added": added},
-        "tokenizer.normaliser": {"class": type(tokenizer).__name__, **{step: _plain(table.get(step)) for step in steps}},
+        "tokenizer.normaliser": _plain(
+            {"class": type(tokenizer).__name__, **{step: table.get(step) for step in steps}}
+        ),
         "tokenizer.template": _plain(tokenizer.chat_template),
     }
 
 
-def vars_of(token: object) -> dict[str, object]:
+def _settings_of(token: object) -> dict[str, object]:
     """Return the settings of an added token, which has no `__dict__`."""
     names = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
     return {name: getattr(token, name) for name in names}
@@ -104,7 +108,7 @@ def numeric_fields(model: PreTrainedModel) -> dict[str, Scalar]:
     }
 
 
-def _table(entries: list[object]) -> Scalar:
+def _table(entries: Sequence[object]) -> Scalar:
     return {"entries": len(entries), "digest": _digest(entries)}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -39,9 +40,10 @@ class FolderLoader:
         """The configuration in the folder."""
         try:
             with quiet():
-                return AutoConfig.from_pretrained(self.folder, local_files_only=True)
+                found: PreTrainedConfig = AutoConfig.from_pretrained(self.folder, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
-            raise TargetError(f"transformers:{self.folder}: {error}\n  help: name a folder with a config.json") from error
+            raise TargetError(f"transformers:{self.folder}: {error}\n  help: the folder needs a config.json") from error
+        return found
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase | None:
@@ -55,9 +57,7 @@ class FolderLoader:
     def describe(self) -> Description:
         """Read the configuration, and look whether there is a tokenizer."""
         text = any((self.folder / name).is_file() for name in TOKENIZERS)
-        return describe(
-            self.config, causal_class(self.config), text=text, fresh=True, attention=self.attention
-        )
+        return describe(self.config, causal_class(self.config), text=text, fresh=True, attention=self.attention)
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         """Return the ids of `text`, with the special tokens this tokenizer adds by default."""
@@ -68,7 +68,7 @@ class FolderLoader:
         description = self.describe()
         source = root(self._digests())
         with quiet():
-            model, report = causal_class(self.config).from_pretrained(
+            loaded: Any = causal_class(self.config).from_pretrained(
                 self.folder,
                 config=copy.deepcopy(self.config),
                 dtype=TORCH[dtype],
@@ -77,6 +77,7 @@ class FolderLoader:
                 use_safetensors=True,
                 output_loading_info=True,
             )
+        model, report = loaded
         lacking = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
         if lacking:
             raise TargetError(
@@ -146,9 +147,7 @@ class NewLoader:
 
     def describe(self) -> Description:
         """Read the configuration; nothing is built."""
-        return describe(
-            self.config, causal_class(self.config), text=False, fresh=True, attention=self.target.attention
-        )
+        return describe(self.config, causal_class(self.config), text=False, fresh=True, attention=self.target.attention)
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         """Raise `EngineError`: a new model has no tokenizer."""

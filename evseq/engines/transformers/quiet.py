@@ -1,12 +1,16 @@
 """Quiet: transformers without progress bars, log lines and warnings, and as it was afterwards."""
 
+# mypy: disable-error-code="no-untyped-call"
+# Parts of transformers and torch have no types.
+
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from transformers.utils import logging
+from transformers.utils import logging as library
 
 __all__ = ["quiet"]
 
@@ -14,14 +18,14 @@ __all__ = ["quiet"]
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the library while it configures, builds or loads; what matters comes back as an error."""
-    verbosity, progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+    verbosity, progress = library.get_verbosity(), library.is_progress_bar_enabled()
+    library.set_verbosity(logging.CRITICAL)
+    library.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.set_verbosity(verbosity)
+        library.set_verbosity(verbosity)
         if progress:
-            logging.enable_progress_bar()
+            library.enable_progress_bar()

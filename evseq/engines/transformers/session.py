@@ -91,7 +91,7 @@ class TransformersSession:
             case PositionRule.SLOT:
                 return torch.arange(mask.shape[1]).expand(mask.shape)
 
-    def _padded(self, mask: Bool[Tensor, "row slot"]) -> Bool[Tensor, "row slot"]:
+    def _padded(self, mask: Bool[Tensor, "row slot"]) -> Bool[Tensor, "row padded"]:
         """Return `mask`, as wide as a static cache where ALiBi biases are made from it: they must reach every slot."""
         if isinstance(self.cache.layers[0], DynamicLayer) or not self.engine.biased:
             return mask

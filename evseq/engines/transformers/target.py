@@ -53,7 +53,7 @@ def parse(rest: str) -> Target:
 
 
 def _folder(name: str, revision: str | None) -> Path:
-    """Return the folder with the weights: `name`, or one revision of it where it is a hub cache's folder of one model."""
+    """Return the folder with the weights: `name`, or a revision in it where it is a hub cache's folder of one model."""
     folder = Path(name).expanduser()
     snapshots = folder / "snapshots"
     if not name or not folder.is_dir():

@@ -1,0 +1,348 @@
+"""Damage that only a forger makes: files whose frame is sound and whose fields are not, and the other way round."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from evseq.cache import damage
+from evseq.cache.canonical import Scalar, canonical
+from evseq.cache.frame import Form, frame
+from evseq.cache.header import SealedKind, encode, inspect_header
+from evseq.cache.identity import Identity
+
+IDENTITY = Identity(values={"salt": "tenant"})
+CAPITAL = Identity(values={"salt": "Tenant"})
+FORMS: dict[str, Form] = {"keys": ("F32", (2, 3)), "long": ("I64", (1,))}
+DIGESTS = {"keys": "aa" * 32, "long": "bb" * 32}
+PAYLOAD = bytes(32)
+REWRITE = "\n  help: the file was changed after it was written: take an undamaged copy, or write it again"
+FIELDS: dict[str, Scalar] = {
+    "version": 1,
+    "kind": "cache",
+    "identity": {"salt": "tenant"},
+    "fingerprint": IDENTITY.fingerprint(),
+    "digests": {"keys": "aa" * 32, "long": "bb" * 32},
+    "scalars": {"length": 3},
+}
+
+
+def resealed(fields: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the fields with the seal a forger would give them."""
+    return {**fields, "seal": hashlib.sha256(canonical(dict(fields))).hexdigest()}
+
+
+def packed(fields: Scalar) -> str:
+    return base64.b64encode(canonical(fields)).decode()
+
+
+def framed(text: str, *, forms: Mapping[str, Form] = FORMS) -> bytes:
+    header, _ = frame(text, forms)
+    return header + PAYLOAD
+
+
+def raw(header: bytes) -> bytes:
+    """Return a file with any bytes for its header."""
+    return len(header).to_bytes(8, "little") + header + PAYLOAD
+
+
+def entries(**changed: object) -> bytes:
+    """Return the JSON of a sound header with some of its entries replaced."""
+    sound = {
+        "__metadata__": {"evseq": packed(resealed(FIELDS))},
+        "long": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]},
+        "keys": {"dtype": "F32", "shape": [2, 3], "data_offsets": [8, 32]},
+    }
+    return json.dumps({**sound, **changed}, separators=(",", ":")).encode()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+def test_a_sound_header_reads_back(path: Path) -> None:
+    header, order = encode(
+        kind=SealedKind.GOLDEN, identity=IDENTITY, digests=DIGESTS, scalars={"length": 3}, forms=FORMS
+    )
+    path.write_bytes(header + PAYLOAD)
+
+    found = inspect_header(path)
+
+    assert order == ("long", "keys")
+    assert (found.kind, found.digests, found.scalars) == (SealedKind.GOLDEN, DIGESTS, {"length": 3})
+    assert found.identity.values == IDENTITY.values
+    assert [(name, extent.dtype, extent.shape) for name, extent in found.extents.items()] == [
+        ("long", "I64", (1,)),
+        ("keys", "F32", (2, 3)),
+    ]
+    assert [(extent.start, extent.stop) for extent in found.extents.values()] == [
+        (len(header), len(header) + 8),
+        (len(header) + 8, len(header) + 32),
+    ]
+    assert found.size == len(header) + 32
+
+
+def test_what_the_forger_starts_from_is_sound(path: Path) -> None:
+    path.write_bytes(framed(packed(resealed(FIELDS))))
+
+    assert inspect_header(path).kind is SealedKind.CACHE
+
+
+def test_the_tensors_begin_on_a_multiple_of_eight() -> None:
+    headers = [frame("x" * length, FORMS)[0] for length in range(8)]
+
+    assert [len(header) % 8 for header in headers] == [0] * 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "evidence"),
+    [
+        (
+            {**FIELDS, "version": 2},
+            damage.UnknownVersion,
+            "version: 2, this evseq reads 1\n  help: read it with the evseq that wrote it, or write it again with this",
+        ),
+        ({"version": 2, "layers": []}, damage.UnknownVersion, "version: 2, this evseq reads 1\n"),
+        ({**FIELDS, "version": True}, damage.UnknownVersion, "version: True, this evseq reads 1\n"),
+        (
+            {**FIELDS, "kind": "golden"},
+            damage.WrongKind,
+            "kind: 'golden', expected cache\n  help: name a file of the kind that is asked for",
+        ),
+        ({**FIELDS, "kind": "kettle"}, damage.WrongKind, "kind: 'kettle', expected cache\n"),
+        ({**FIELDS, "kind": ["cache"]}, damage.WrongKind, "kind: ['cache'], expected cache\n"),
+        (
+            {**FIELDS, "colour": "red"},
+            damage.UnknownField,
+            f"colour: no sealed file of version 1 has it{REWRITE}",
+        ),
+        ({**FIELDS, "identity": ["salt"]}, damage.FieldDamaged, f"identity: a list, expected a dict{REWRITE}"),
+        ({**FIELDS, "fingerprint": None}, damage.FieldDamaged, "fingerprint: a NoneType, expected a str\n"),
+        ({**FIELDS, "digests": {"keys": 1}}, damage.FieldDamaged, "digests.keys: a int, expected a str\n"),
+        (
+            {**FIELDS, "identity": {"salt": "Tenant"}},
+            damage.FingerprintMismatch,
+            f"identity: its fingerprint is {CAPITAL.fingerprint()}, recorded {IDENTITY.fingerprint()}{REWRITE}",
+        ),
+        (
+            {**FIELDS, "digests": {**DIGESTS, "values": "cc" * 32}},
+            damage.TensorMissing,
+            f"tensor 'values': in the digests, not in the file{REWRITE}",
+        ),
+        (
+            {**FIELDS, "digests": {"long": "bb" * 32}},
+            damage.UnknownTensor,
+            f"tensor 'keys': in the file, not in the digests{REWRITE}",
+        ),
+    ],
+)
+def test_fields_that_no_writer_gives_are_refused_by_name(
+    fields: dict[str, Scalar], error: type[damage.Damage], evidence: str, path: Path
+) -> None:
+    path.write_bytes(framed(packed(resealed(fields))))
+
+    with pytest.raises(error) as caught:
+        inspect_header(path, kind=SealedKind.CACHE)
+
+    assert str(caught.value).startswith(f"{path}: {evidence}")
+
+
+@pytest.mark.parametrize("name", [*FIELDS, "seal"])
+def test_a_missing_field_is_refused_by_name(name: str, path: Path) -> None:
+    fields = {field: value for field, value in resealed(FIELDS).items() if field != name}
+    path.write_bytes(framed(packed(fields)))
+
+    with pytest.raises(damage.MissingField) as caught:
+        inspect_header(path)
+
+    assert str(caught.value) == f"{path}: {name}: missing, every sealed file has it{REWRITE}"
+
+
+def test_changed_scalars_break_the_seal(path: Path) -> None:
+    longer: dict[str, Scalar] = {**FIELDS, "scalars": {"length": 4}}
+    path.write_bytes(framed(packed({**longer, "seal": resealed(FIELDS)["seal"]})))
+
+    with pytest.raises(
+        damage.SealBroken, match=r"file: seal: the other fields give [0-9a-f]{64}, recorded [0-9a-f]{64}"
+    ):
+        inspect_header(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "evidence"),
+    [
+        ("?", "metadata: not base64: "),
+        ("AAA", "metadata: not base64: "),
+        ("AB==", "metadata: not canonical base64"),
+        ("ä", "metadata: not base64: "),
+        ("", "metadata: not msgpack: Unpack failed: incomplete input"),
+        (packed([1]), "metadata: a list, not a mapping"),
+        (packed(resealed(FIELDS)) + "AAAA", "metadata: not msgpack: unpack(b) received extra data."),
+    ],
+)
+def test_a_text_in_another_form_is_refused_with_the_reason(text: str, evidence: str, path: Path) -> None:
+    path.write_bytes(framed(text))
+
+    with pytest.raises(damage.HeaderDamaged) as caught:
+        inspect_header(path)
+
+    assert str(caught.value).startswith(f"{path}: {evidence}")
+    assert str(caught.value).endswith(REWRITE)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "evidence"),
+    [
+        (b"", damage.Truncated, "ends at byte 0, the header's length alone takes 8"),
+        (b"\1\0\0\0\0\0\0", damage.Truncated, "ends at byte 7, the header's length alone takes 8"),
+        (b"\x80\0\0\0\0\0\0\0{", damage.Truncated, "ends at byte 9, its header at byte 136"),
+        (
+            b"\1\0\0\1\0\0\0\0{",
+            damage.HeaderTooLarge,
+            "bytes 0 to 8: a header of 16777217 bytes, at most 16777216 are read",
+        ),
+        (raw(b"{,}"), damage.HeaderDamaged, "byte 9: not JSON: "),
+        (raw(b'{"\xff"}'), damage.HeaderDamaged, "byte 10: not UTF-8: invalid start byte"),
+        (raw(b"[" * 100_000), damage.HeaderDamaged, "bytes 8 to 100008: not JSON: "),
+        (raw(b'{"a":' + b"9" * 5000 + b"}"), damage.HeaderDamaged, "bytes 8 to 5014: not JSON: "),
+        (raw(b"[]"), damage.HeaderDamaged, "byte 8: a JSON list, not an object"),
+        (raw(b"{}"), damage.NotSealed, "__metadata__: none, expected one text under the key 'evseq'"),
+        (
+            raw(entries(__metadata__={"format": "pt"})),
+            damage.NotSealed,
+            "__metadata__: keys ['format'], expected one text under the key 'evseq'",
+        ),
+        (
+            raw(entries(__metadata__={"evseq": "", "format": "pt"})),
+            damage.NotSealed,
+            "__metadata__: keys ['evseq', 'format'], expected one text under the key 'evseq'",
+        ),
+        (raw(entries(__metadata__=[])), damage.NotSealed, "__metadata__: a list, expected one text under the key"),
+        (raw(entries(long=1)), damage.HeaderDamaged, "tensor 'long': expected dtype, shape and data_offsets"),
+        (
+            raw(entries(long={"dtype": "I64", "shape": [1], "data_offsets": [0, 8], "more": 1})),
+            damage.HeaderDamaged,
+            "tensor 'long': expected dtype, shape and data_offsets",
+        ),
+        (
+            raw(entries(long={"dtype": "I65", "shape": [1], "data_offsets": [0, 8]})),
+            damage.HeaderDamaged,
+            "tensor 'long': dtype 'I65' is not one of F64, I64, F32, I32, BF16, F16, I16, BOOL, I8, U8",
+        ),
+        (
+            raw(entries(long={"dtype": "I64", "shape": [-1], "data_offsets": [0, 8]})),
+            damage.HeaderDamaged,
+            "tensor 'long': shape [-1] is not a list of lengths",
+        ),
+        (
+            raw(entries(long={"dtype": "I64", "shape": [1 << 70, 0], "data_offsets": [0, 0]})),
+            damage.HeaderDamaged,
+            "tensor 'long': I64 of shape [1180591620717411303424, 0] is too large",
+        ),
+        (
+            raw(entries(long={"dtype": "I64", "shape": [1], "data_offsets": [8, 16]})),
+            damage.HeaderDamaged,
+            "tensor 'long': data_offsets [8, 16], its place is [0, 8]",
+        ),
+        (
+            raw(entries(keys={"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]})),
+            damage.HeaderDamaged,
+            "tensor 'keys': data_offsets [0, 24], its place is [8, 32]",
+        ),
+        (raw(entries() + b" " * 8), damage.HeaderDamaged, "bytes 8 to 640: not spelled as a header is written"),
+        (raw(entries(long=None)[:-1] + b',"long":{}}'), damage.HeaderDamaged, "tensor 'long': expected dtype"),
+        (framed(packed(resealed(FIELDS)))[:-1], damage.Truncated, "ends at byte 663 of 664"),
+        (
+            framed(packed(resealed(FIELDS))) + b"x",
+            damage.TrailingBytes,
+            "goes on to byte 665, its last tensor ends at byte",
+        ),
+    ],
+)
+def test_a_frame_in_another_form_is_refused_with_the_place(
+    content: bytes, error: type[damage.Damage], evidence: str, path: Path
+) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(error) as caught:
+        inspect_header(path)
+
+    assert str(caught.value).startswith(f"{path}: {evidence}")
+
+
+def test_more_tensors_than_are_ever_written_are_refused(path: Path) -> None:
+    many = {str(number): {"dtype": "I8", "shape": [0], "data_offsets": [0, 0]} for number in range(65_535)}
+    path.write_bytes(raw(entries(**many)))
+
+    with pytest.raises(damage.TooManyTensors) as caught:
+        inspect_header(path)
+
+    assert str(caught.value) == f"{path}: 65537 tensors, at most 65536 are read{REWRITE}"
+
+
+class TestEncode:
+    def test_keeps_the_format_s_own_name(self) -> None:
+        with pytest.raises(ValueError, match=r"^tensor '__metadata__': the format keeps this name for itself$"):
+            frame("", {"__metadata__": ("I8", (1,))})
+
+    def test_writes_no_more_tensors_than_are_read(self) -> None:
+        with pytest.raises(ValueError, match=r"^65537 tensors, at most 65536 are read$"):
+            frame("", {str(number): ("I8", (0,)) for number in range(65_537)})
+
+    def test_writes_no_larger_header_than_is_read(self) -> None:
+        with pytest.raises(ValueError, match=r"^a header of 16777248 bytes, at most 16777216 are read$"):
+            frame("x" * (1 << 24), {})
+
+    def test_writes_no_shape_that_is_not_read(self) -> None:
+        with pytest.raises(ValueError, match=r"^tensor 'a': I8 of shape \[4611686018427387904, 2\] is too large$"):
+            frame("", {"a": ("I8", (1 << 62, 2))})
+
+
+class TestOpening:
+    def test_a_missing_file_is_named(self, path: Path) -> None:
+        with pytest.raises(damage.NotThere) as caught:
+            inspect_header(path)
+
+        assert str(caught.value) == f"{path}: no such file\n  help: check the path, or write the file first"
+
+    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(damage.NotAFile) as caught:
+            inspect_header(tmp_path)
+
+        assert str(caught.value) == f"{tmp_path}: not a regular file\n  help: name the file itself"
+
+    def test_a_pipe_is_no_file_and_is_not_waited_for(self, path: Path) -> None:
+        os.mkfifo(path)
+
+        with pytest.raises(damage.NotAFile):
+            inspect_header(path)
+
+    def test_a_file_the_system_refuses_is_named_with_its_reason(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path.touch()
+
+        def refused(*_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "open", refused)
+
+        with pytest.raises(damage.NotReadable) as caught:
+            inspect_header(path)
+
+        assert str(caught.value) == (
+            f"{path}: cannot be read: Permission denied\n  help: check the permissions of the file and of its folders"
+        )
+
+    def test_a_path_through_a_file_is_not_readable(self, path: Path) -> None:
+        path.touch()
+
+        with pytest.raises(damage.NotReadable, match="cannot be read: Not a directory"):
+            inspect_header(path / "under")

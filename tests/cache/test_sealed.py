@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from evseq.cache.canonical import Scalar
+from evseq.cache.content import tensor_digest
+from evseq.cache.damage import Damage, DigestMismatch, HeaderDamaged, Truncated, Unsealable, WrongKind
+from evseq.cache.header import SealedKind, inspect_header
+from evseq.cache.identity import Identity
+from evseq.cache.sealed import open_sealed, seal
+from evseq.errors import CacheError
+
+SMALL = Identity(values={"salt": "tenant", "prefix.tokens": [["a", [17, 4, 59]]]})
+NUMBERS = torch.arange(24, dtype=torch.float32).view(4, 6)
+TENSORS: dict[str, Tensor] = {
+    "layer.0.keys": NUMBERS,
+    "a row of it": NUMBERS[1],
+    "columns first": NUMBERS.t(),
+    "every other": NUMBERS[:, ::2],
+    "one for all": NUMBERS[:1].expand(4, 6),
+    "nothing": torch.zeros(0, 3),
+    "half": NUMBERS.bfloat16(),
+    "double": -NUMBERS.double(),
+    "float16": NUMBERS.half(),
+    "length": torch.tensor(7),
+    "mask": torch.tensor([True, False, True]),
+    "bytes": torch.arange(5, dtype=torch.uint8),
+    "parameter": torch.nn.Parameter(torch.ones(2)),
+    "Größe": torch.tensor([1], dtype=torch.int32),
+}
+SCALARS: dict[str, Scalar] = {"length": 3, "held": [1, 2.5, None, True, {"a": "b"}]}
+
+WRITE = """
+import sys, torch
+from evseq.cache.identity import Identity
+from evseq.cache.sealed import SealedKind, seal
+names = sorted(set("abcdefgh"), key=hash)
+torch.manual_seed(0)
+numbers = {name: torch.randn(3, generator=torch.Generator().manual_seed(ord(name))) for name in names}
+seal(
+    sys.argv[1],
+    kind=SealedKind.CACHE,
+    identity=Identity(values={name: {other: 1 for other in names} for name in names}),
+    tensors=numbers,
+    scalars={name: list(name) for name in names},
+)
+"""
+
+WRITE_LARGE = """
+import itertools, sys, torch
+from evseq.cache.identity import Identity
+from evseq.cache.sealed import SealedKind, seal
+for number in itertools.count():
+    tensors = {"keys": torch.full((1 << 23,), number)}
+    seal(sys.argv[1], kind=SealedKind.CACHE, identity=Identity(values={}), tensors=tensors, scalars={"number": number})
+    print(number, flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where a small sealed cache lies."""
+    path = tmp_path / "mid.safetensors"
+    seal(path, kind=SealedKind.CACHE, identity=SMALL, tensors={"keys": NUMBERS, "length": torch.tensor(7)}, scalars={})
+    return path
+
+
+def is_admitted(path: Path, content: bytes) -> bool:
+    """Return whether a file of this content opens; any error but a `Damage` passes through."""
+    path.write_bytes(content)
+    try:
+        open_sealed(path, kind=SealedKind.CACHE)
+    except Damage:
+        return False
+    return True
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("name", TENSORS)
+    def test_a_tensor_comes_back_bit_for_bit(self, name: str, tmp_path: Path) -> None:
+        seal(tmp_path / "file", kind=SealedKind.CACHE, identity=SMALL, tensors=TENSORS, scalars=SCALARS)
+
+        found = open_sealed(tmp_path / "file", kind=SealedKind.CACHE).tensors[name]
+
+        assert (found.dtype, found.shape, found.is_contiguous()) == (TENSORS[name].dtype, TENSORS[name].shape, True)
+        assert tensor_digest(found) == tensor_digest(TENSORS[name])
+
+    def test_scalars_and_identity_come_back(self, tmp_path: Path) -> None:
+        seal(tmp_path / "file", kind=SealedKind.RECORDING, identity=SMALL, tensors={}, scalars=SCALARS)
+
+        found = open_sealed(tmp_path / "file", kind=SealedKind.RECORDING)
+
+        assert (found.scalars, found.tensors) == (SCALARS, {})
+        assert found.identity.fingerprint() == SMALL.fingerprint()
+
+    def test_hundreds_of_tensors_come_back(self, tmp_path: Path) -> None:
+        tensors = {f"layer.{number}.keys": torch.tensor([number]) for number in range(700)}
+        seal(tmp_path / "file", kind=SealedKind.CACHE, identity=SMALL, tensors=tensors, scalars={})
+
+        found = open_sealed(tmp_path / "file", kind=SealedKind.CACHE).tensors
+
+        assert {name: tensor.item() for name, tensor in found.items()} == {
+            name: tensor.item() for name, tensor in tensors.items()
+        }
+
+    def test_any_safetensors_tool_opens_it_and_finds_one_metadata_key(self, tmp_path: Path) -> None:
+        seal(tmp_path / "file", kind=SealedKind.CACHE, identity=SMALL, tensors=TENSORS, scalars=SCALARS)
+
+        with safe_open(tmp_path / "file", framework="pt") as file:
+            digests = {name: tensor_digest(file.get_tensor(name)) for name in TENSORS}
+            metadata = list(file.metadata())
+
+        assert metadata == ["evseq"]
+        assert digests == {name: tensor_digest(tensor) for name, tensor in TENSORS.items()}
+
+    def test_two_processes_write_the_same_bytes(self, tmp_path: Path) -> None:
+        for seed in ("1", "2"):
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            subprocess.run([sys.executable, "-c", WRITE, tmp_path / seed], env=environment, check=True)
+
+        assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+    def test_strides_do_not_show_in_the_bytes(self, tmp_path: Path) -> None:
+        for name, tensor in {"strided": NUMBERS.t(), "plain": NUMBERS.t().contiguous()}.items():
+            seal(tmp_path / name, kind=SealedKind.CACHE, identity=SMALL, tensors={"keys": tensor}, scalars={})
+
+        assert (tmp_path / "strided").read_bytes() == (tmp_path / "plain").read_bytes()
+
+    def test_what_is_written_into_a_tensor_does_not_reach_the_file(self, path: Path) -> None:
+        before = path.read_bytes()
+
+        open_sealed(path, kind=SealedKind.CACHE).tensors["keys"].zero_()
+
+        assert path.read_bytes() == before
+
+    def test_tensors_outlive_the_file_they_came_from(self, path: Path) -> None:
+        tensors = open_sealed(path, kind=SealedKind.CACHE).tensors
+
+        seal(path, kind=SealedKind.CACHE, identity=SMALL, tensors={"keys": -NUMBERS}, scalars={})
+        path.unlink()
+
+        assert torch.equal(tensors["keys"], NUMBERS)
+
+
+class TestDamage:
+    def test_the_small_file_is_sound(self, path: Path) -> None:
+        assert is_admitted(path, path.read_bytes())
+
+    def test_a_file_cut_at_any_length_is_refused(self, path: Path) -> None:
+        sound = path.read_bytes()
+
+        assert [length for length in range(len(sound)) if is_admitted(path, sound[:length])] == []
+
+    @pytest.mark.parametrize("bit", [0, 5])  # 5 turns case, and a space into nothing
+    def test_a_flipped_bit_in_any_byte_is_refused(self, bit: int, path: Path) -> None:
+        sound = path.read_bytes()
+        flipped = [
+            sound[:place] + bytes([sound[place] ^ (1 << bit)]) + sound[place + 1 :] for place in range(len(sound))
+        ]
+
+        assert [place for place, content in enumerate(flipped) if is_admitted(path, content)] == []
+
+    def test_a_flipped_bit_in_a_tensor_names_it_with_its_bytes(self, path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        extent = inspect_header(path).extents["keys"]
+        content[extent.start + 5] ^= 1
+        path.write_bytes(content)
+        changed = NUMBERS.clone()
+        changed.view(torch.uint8).view(-1)[5] ^= 1
+
+        with pytest.raises(DigestMismatch) as caught:
+            open_sealed(path, kind=SealedKind.CACHE)
+
+        assert str(caught.value) == (
+            f"{path}: tensor 'keys', bytes {extent.start} to {extent.start + 96}: "
+            f"SHA-256 is {tensor_digest(changed)}, recorded {tensor_digest(NUMBERS)}\n"
+            "  help: the file was changed after it was written: take an undamaged copy, or write it again"
+        )
+
+    def test_two_tensors_exchanged_are_refused(self, tmp_path: Path) -> None:
+        tensors = {"keys": torch.zeros(4), "values": torch.ones(4)}
+        seal(tmp_path / "file", kind=SealedKind.CACHE, identity=SMALL, tensors=tensors, scalars={})
+        sound = (tmp_path / "file").read_bytes()
+
+        with pytest.raises(DigestMismatch, match="tensor 'keys', bytes"):
+            open_content(tmp_path / "file", sound[:-32] + sound[-16:] + sound[-32:-16])
+
+    def test_the_payload_of_another_file_is_refused(self, path: Path, tmp_path: Path) -> None:
+        other = {"keys": NUMBERS + 1, "length": torch.tensor(7)}
+        seal(tmp_path / "other", kind=SealedKind.CACHE, identity=SMALL, tensors=other, scalars={})
+
+        with pytest.raises(DigestMismatch, match="tensor 'keys', bytes"):
+            open_content(path, path.read_bytes()[:-104] + (tmp_path / "other").read_bytes()[-104:])
+
+    def test_an_empty_file_is_truncated(self, path: Path) -> None:
+        with pytest.raises(Truncated, match="ends at byte 0, the header's length alone takes 8"):
+            open_content(path, b"")
+
+    def test_a_text_file_is_no_header(self, path: Path) -> None:
+        with pytest.raises(HeaderDamaged, match="byte 8: not JSON"):
+            open_content(path, b"\x08" + bytes(7) + b"evseq: 1")
+
+    def test_a_golden_is_no_cache(self, path: Path) -> None:
+        with pytest.raises(WrongKind) as caught:
+            open_sealed(path, kind=SealedKind.GOLDEN)
+
+        assert str(caught.value) == (
+            f"{path}: kind: 'cache', expected golden\n  help: name a file of the kind that is asked for"
+        )
+
+    def test_every_damage_is_a_cache_error_that_says_what_to_do(self) -> None:
+        kinds = Damage.__subclasses__()
+
+        assert issubclass(Damage, CacheError)
+        assert len(kinds) == 21
+        assert [kind for kind in kinds if not (kind.help and kind.__doc__)] == []
+
+
+def open_content(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    open_sealed(path, kind=SealedKind.CACHE)
+
+
+class TestUnsealable:
+    @pytest.mark.parametrize(
+        ("tensors", "scalars", "evidence"),
+        [
+            (
+                {"keys": torch.zeros(2, dtype=torch.complex64)},
+                {},
+                "tensor 'keys': torch.complex64 is not one of torch.float64, torch.float32, torch.bfloat16, ",
+            ),
+            ({}, {"a": [1 << 64]}, "header.scalars.a[0]: 18446744073709551616 does not fit in 64 bits\n"),
+            (
+                {},
+                {"a": {"b": b"c"}},
+                "header.scalars.a.b: bytes is not one of None, bool, int, float, str, list, dict\n",
+            ),
+            ({"__metadata__": torch.zeros(1)}, {}, "tensor '__metadata__': the format keeps this name for itself\n"),
+            ({"\ud800": torch.zeros(1)}, {}, "header.digests: '\\ud800' is not Unicode text\n"),
+        ],
+    )
+    def test_what_the_format_cannot_hold_is_refused_and_the_old_file_stays(
+        self, tensors: dict[str, Tensor], scalars: dict[str, Scalar], evidence: str, path: Path
+    ) -> None:
+        before = path.read_bytes()
+
+        with pytest.raises(Unsealable) as caught:
+            seal(path, kind=SealedKind.CACHE, identity=SMALL, tensors=tensors, scalars=scalars)
+
+        assert str(caught.value).startswith(f"{path}: {evidence}")
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.4, 0.7])
+def test_a_writer_killed_while_it_writes_leaves_the_file_before(fraction: float, tmp_path: Path) -> None:
+    path = tmp_path / "mid.safetensors"
+    with subprocess.Popen([sys.executable, "-c", WRITE_LARGE, path], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        whole = int(writer.stdout.readline())
+        wait_for_leftover(tmp_path, at_least=int(fraction * (1 << 26)))
+        writer.kill()
+
+    found = open_sealed(path, kind=SealedKind.CACHE)
+    left = list(tmp_path.glob(".evseq-*.tmp"))
+    seal(tmp_path / "next", kind=SealedKind.CACHE, identity=SMALL, tensors={}, scalars={})
+
+    assert found.scalars == {"number": whole}
+    assert len(left) == 1
+    assert list(tmp_path.glob(".evseq-*.tmp")) == []
+
+
+def wait_for_leftover(folder: Path, *, at_least: int) -> None:
+    """Return once a temporary file of that many bytes is being written."""
+    while not any(path.stat().st_size >= at_least for path in folder.glob(".evseq-*.tmp")):
+        time.sleep(0.001)

@@ -1,0 +1,356 @@
+"""Every rule of the conformance suite is silent on the reference engine and red on a fault planted for it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from evseq.cache.state import CacheState, Scalar
+from evseq.engines import conformance
+from evseq.engines.conformance import Nonconformance, Rule
+from evseq.engines.protocol import Batch, CacheView, LayerView, Probe
+from evseq.engines.reference.config import NAMES
+from evseq.engines.reference.engine import ReferenceEngine
+from evseq.engines.reference.loader import ReferenceLoader
+from evseq.engines.reference.session import ReferenceSession
+from evseq.errors import EngineError
+from evseq.geometry import Capability, Description, Dtype, Layout
+from evseq.history import Path
+
+BY_NAME = {rule.name: rule for rule in conformance.RULES}
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FLOAT64, Dtype.FLOAT32])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_conforms_on_every_cache_kind(name: str, dtype: Dtype) -> None:
+    assert conformance.check(ReferenceLoader(name=name), dtype=dtype) == ()
+
+
+def test_rules_have_names_of_their_own() -> None:
+    assert len(BY_NAME) == len(conformance.RULES)
+
+
+def test_a_rule_is_left_out_without_its_capability() -> None:
+    class Shy(Loader):
+        def describe(self) -> Description:
+            described = super().describe()
+            return replace(described, capabilities=described.capabilities - {Capability.BEAM})
+
+    assert conformance.check(Shy(session=BeamLeavesValues), rules=(BY_NAME["beam"],)) == ()
+
+
+def test_a_breach_names_rule_cache_evidence_and_next_step() -> None:
+    breach = breaches("layout", Loader(engine=TakesAnyLayout))[0]
+    assert str(breach) == (
+        "layout (cache 'growing'): open took a layout with cache 'no-such-kind'\n"
+        "  help: Raise EngineError for a cache kind that the description does not list."
+    )
+
+
+def test_an_engine_that_crashes_is_reported_and_not_raised() -> None:
+    breach = breaches("crop", Loader(session=CannotCrop))[0]
+    assert breach.message == "raised NotImplementedError: crop"
+
+
+@dataclass(frozen=True)
+class Loader:
+    """The reference with a faulty session or engine."""
+
+    name: str = "full"
+    session: type[ReferenceSession] = ReferenceSession
+    engine: type[Engine] | None = None
+
+    def describe(self) -> Description:
+        return ReferenceLoader(name=self.name).describe()
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return ReferenceLoader(name=self.name).tokenize(text)
+
+    def load(self, dtype: Dtype, options: Mapping[str, str]) -> Engine:
+        made = self.engine or Engine
+        return made(ReferenceLoader(name=self.name).load(dtype, options), self.session)
+
+
+class Engine:
+    """The reference engine, opening sessions of another class."""
+
+    def __init__(self, healthy: ReferenceEngine, session: type[ReferenceSession]) -> None:
+        self.healthy = healthy
+        self.session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.healthy, name)
+
+    def identity(self) -> Mapping[str, Scalar]:
+        return self.healthy.identity()
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return self.healthy.tokenize(text)
+
+    def uncached(self, path: Path) -> Tensor:
+        return self.healthy.uncached(path)
+
+    def open(self, layout: Layout) -> ReferenceSession:
+        opened = self.healthy.open(layout)
+        return self.session(decoder=opened.decoder, layout=opened.layout, storages=opened.storages)
+
+
+class Session(ReferenceSession):
+    """A session whose feeding can be tampered with in one place."""
+
+    def prefill(self, batch: Batch) -> Tensor:
+        return super().prefill(self.tampered(batch))
+
+    def append(self, batch: Batch) -> Tensor:
+        return super().append(self.tampered(batch))
+
+    def tampered(self, batch: Batch) -> Batch:
+        return batch
+
+
+DESCRIBED = itertools.count()
+
+
+class ChangingDescription(Loader):
+    def describe(self) -> Description:
+        described = super().describe()
+        return replace(described, dtypes=described.dtypes + described.dtypes[: next(DESCRIBED)])
+
+
+class IdentityLacksTokenizer(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {name: value for name, value in super().identity().items() if name != "tokenizer.merges"}
+
+
+class OtherTokenizer(Loader):
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return super().tokenize(text)[::-1]
+
+
+class UncachedLooksAhead(Engine):
+    def uncached(self, path: Path) -> Tensor:
+        logits = super().uncached(path)
+        return logits + logits.mean(dim=0)
+
+
+class TakesAnyLayout(Engine):
+    def open(self, layout: Layout) -> ReferenceSession:
+        return super().open(replace(layout, cache="growing"))
+
+
+class WindowTooWide(Session):
+    def append(self, batch: Batch) -> Tensor:
+        config = self.decoder.config
+        layers = tuple(replace(layer, window=layer.window and layer.window + 1) for layer in config.layers)
+        self.decoder.config = replace(config, layers=layers)
+        logits = super().append(batch)
+        self.decoder.config = config
+        return logits
+
+
+class EveryPrefillStartsAtZero(ReferenceSession):
+    def prefill(self, batch: Batch) -> Tensor:
+        return super().prefill(replace(batch, positions=batch.mask.cumsum(dim=1) - 1))
+
+
+class TogetherAtOnePosition(ReferenceSession):
+    def append(self, batch: Batch) -> Tensor:
+        assert batch.positions is not None
+        return super().append(replace(batch, positions=batch.positions[:, :1].expand_as(batch.positions)))
+
+
+class IgnoresMask(Session):
+    def tampered(self, batch: Batch) -> Batch:
+        return replace(batch, mask=torch.ones_like(batch.mask))
+
+
+class HolesTakePositions(Session):
+    def tampered(self, batch: Batch) -> Batch:
+        width = self.storages[0].positions.shape[1]
+        return replace(batch, positions=(torch.arange(batch.mask.shape[1]) + width).expand_as(batch.tokens))
+
+
+class UnfedRowsTakeToken(ReferenceSession):
+    def append(self, batch: Batch) -> Tensor:
+        return super().append(replace(batch, mask=torch.ones_like(batch.mask)))
+
+
+class NumbersFromOne(Session):
+    def tampered(self, batch: Batch) -> Batch:
+        return batch if batch.positions is not None else replace(batch, positions=batch.mask.cumsum(dim=1))
+
+
+class IgnoresPositions(Session):
+    def tampered(self, batch: Batch) -> Batch:
+        return replace(batch, positions=None)
+
+
+class OneCacheForAll(Engine):
+    def open(self, layout: Layout) -> ReferenceSession:
+        opened = super().open(layout)
+        opened.storages = self.__dict__.setdefault(f"storages {layout}", opened.storages)
+        return opened
+
+
+class OverwritesWhenFull(Session):
+    def append(self, batch: Batch) -> Tensor:
+        if int(self.storages[0].lengths().max()) == self.layout.capacity:
+            self.storages[0].crop(self.storages[0].lengths() - 1)
+        return super().append(batch)
+
+
+class BeamLeavesValues(ReferenceSession):
+    def select(self, parents: Sequence[int]) -> None:
+        values = [storage.values for storage in self.storages]
+        super().select(parents)
+        for storage, left in zip(self.storages, values, strict=True):
+            storage.values = left[[0] * len(parents)]
+
+
+class CannotCrop(ReferenceSession):
+    def crop(self, lengths: Sequence[int]) -> None:
+        raise NotImplementedError("crop")
+
+
+class OneLayerNotCropped(ReferenceSession):
+    def crop(self, lengths: Sequence[int]) -> None:
+        kept = self.storages[1].copy()
+        super().crop(lengths)
+        self.storages[1] = kept
+
+
+class CropsAllRowsAlike(ReferenceSession):
+    def crop(self, lengths: Sequence[int]) -> None:
+        super().crop([min(lengths)] * len(lengths))
+
+
+class ForkShares(ReferenceSession):
+    def fork(self) -> ReferenceSession:
+        return type(self)(decoder=self.decoder, layout=self.layout, storages=self.storages, rows=self.rows)
+
+
+class ResetForgetsNothing(ReferenceSession):
+    def reset(self) -> None:
+        self.rows = self.rows
+
+
+class ExportShares(ReferenceSession):
+    def export(self) -> CacheState:
+        state = super().export()
+        held = {
+            f"layer.{number}.{part}": tensor
+            for number, storage in enumerate(self.storages)
+            for part, tensor in storage.parts().items()
+        }
+        return replace(state, tensors=held)
+
+
+class RestoreDropsLast(ReferenceSession):
+    def restore(self, state: CacheState) -> None:
+        super().restore(state)
+        super().crop([length - 1 for length in self.storages[0].lengths().tolist()])
+
+
+class RestoreForwards(ReferenceSession):
+    def restore(self, state: CacheState) -> None:
+        super().restore(state)
+        self.decoder.embedding(torch.zeros(2, 9, dtype=torch.int64))
+
+
+class RoundsOnSave(ReferenceSession):
+    def export(self) -> CacheState:
+        state = super().export()
+        return replace(state, tensors={name: rounded(tensor) for name, tensor in state.tensors.items()})
+
+
+class RestoreTakesHalf(ReferenceSession):
+    def restore(self, state: CacheState) -> None:
+        try:
+            super().restore(state)
+        except EngineError:
+            self.storages[1] = self.storages[1].restored(state, "layer.1")
+            self.rows = self.layout.rows
+            raise
+
+
+class RestoreTakesAnyKind(ReferenceSession):
+    def restore(self, state: CacheState) -> None:
+        super().restore(replace(state, kind=self.layout.cache))
+
+
+class CountsNothing(Engine):
+    forwarded = 0
+
+
+class ViewShowsMasked(ReferenceSession):
+    def view(self) -> CacheView:
+        layers = super().view().layers
+        return CacheView(
+            layers=tuple(
+                LayerView(keys=layer.keys, values=layer.values, positions=layer.positions.abs()) for layer in layers
+            )
+        )
+
+
+class ProbeForgetsOneHead(ReferenceSession):
+    def probe(self) -> Probe:
+        probe = super().probe()
+        return replace(probe, cache_bytes=probe.cache_bytes // 2)
+
+
+def rounded(tensor: Tensor) -> Tensor:
+    return tensor.half().to(tensor.dtype) if tensor.is_floating_point() else tensor
+
+
+def breaches(rule: str, loader: Loader) -> tuple[Nonconformance, ...]:
+    return conformance.check(loader, rules=(BY_NAME[rule],))
+
+
+FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
+    ("description", ChangingDescription, "two descriptions of one loader differ"),
+    ("identity", lambda: Loader(engine=IdentityLacksTokenizer), "identity: tokenizer.merges is missing"),
+    ("tokenizer", OtherTokenizer, "the engine reads 'one row, two beams' as "),
+    ("uncached", lambda: Loader(engine=UncachedLooksAhead), "later tokens move the logits of earlier ones"),
+    ("layout", lambda: Loader(engine=TakesAnyLayout), "open took a layout with cache 'no-such-kind'"),
+    ("append", lambda: Loader(name="window", session=WindowTooWide), "row 0, token 6: logits are "),
+    ("append", lambda: Loader(session=ProbeForgetsOneHead), "probe: cache_bytes is 4608, not 9216"),
+    ("chunks", lambda: Loader(session=EveryPrefillStartsAtZero), "row 0, token 2: logits are "),
+    ("together", lambda: Loader(session=TogetherAtOnePosition), "row 0, token 7: logits are "),
+    ("padding", lambda: Loader(session=IgnoresMask), "padded on the left: row 1, token 0: logits are "),
+    ("holes", lambda: Loader(session=HolesTakePositions), "row 0, token 1: logits are "),
+    ("ragged", lambda: Loader(session=UnfedRowsTakeToken), "probe: lengths is (8, 6, 7), not (7, 6, 7)"),
+    ("numbering", lambda: Loader(name="learned", session=NumbersFromOne), "row 0, token 0: logits are "),
+    ("positions", lambda: Loader(session=IgnoresPositions), "row 0, token 4: logits are "),
+    ("neighbours", lambda: Loader(engine=OneCacheForAll), "row 0, token 8: logits are "),
+    ("loud", lambda: Loader(session=OverwritesWhenFull), "beyond the capacity: row 0, token 7: logits are "),
+    ("beam", lambda: Loader(session=BeamLeavesValues), "row 0, token 7: logits are "),
+    ("crop", lambda: Loader(session=OneLayerNotCropped), "row 0, token 6: logits are "),
+    ("crop-rows", lambda: Loader(session=CropsAllRowsAlike), "probe: lengths is (5, 5, 5), not (7, 5, 6)"),
+    ("fork", lambda: Loader(session=ForkShares), "two forks fed alike differ"),
+    ("reset", lambda: Loader(session=ResetForgetsNothing), "row 0, token 0: logits are "),
+    ("export", lambda: Loader(session=ExportShares), "export: layer.0.keys was moved by a later step"),
+    ("restore", lambda: Loader(session=RestoreForwards), "restore forwarded 18 tokens"),
+    ("restore", lambda: Loader(session=RestoreDropsLast), "a restored cache continues "),
+    ("restore", lambda: Loader(session=RoundsOnSave), "a restored cache continues "),
+    ("misfit", lambda: Loader(session=RestoreTakesHalf), "after a refused restore: "),
+    ("misfit", lambda: Loader(session=RestoreTakesAnyKind), "restore took a state of another kind"),
+    ("forwarded", lambda: Loader(engine=CountsNothing), "24 tokens went through the embedding, forwarded counts 0"),
+    ("view", lambda: Loader(session=ViewShowsMasked), "view: row 1 of layer 0 holds 8 tokens, the probe says 6, "),
+)
+
+
+@pytest.mark.parametrize(("rule", "faulty", "message"), FAULTS)
+def test_a_planted_fault_turns_its_rule_red(rule: str, faulty: Callable[[], Loader], message: str) -> None:
+    messages = [breach.message for breach in breaches(rule, faulty())]
+    assert [line for line in messages if line.startswith(message)], messages
+
+
+@pytest.mark.parametrize("rule", conformance.RULES, ids=lambda rule: rule.name)
+def test_every_rule_has_a_planted_fault(rule: Rule) -> None:
+    assert rule.name in {name for name, _, _ in FAULTS}

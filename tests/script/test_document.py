@@ -1,0 +1,416 @@
+"""Parse and unparse are inverses, and nothing an author wrote is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evseq
+from evseq.errors import Place, ScriptError
+from evseq.script import events as ev
+from evseq.script.comments import comments, lost_comments
+from evseq.script.document import Arm, Each, Ids, Random, Script, Text, TextFile, parse, unparse
+from evseq.script.source import parse_yaml, read
+
+SUITE = sorted(Path(evseq.__file__).parent.glob("script/suite/*.evseq.yaml"))
+
+SHORT = """\
+evseq: 1
+name: short
+about: Short forms are read.
+rows: {a: [1, 2], b: [3]}
+events:
+  - prefill: [a, b]
+"""
+
+
+def parsed(text: str, *, file: str = "x.evseq.yaml") -> Script:
+    return parse(parse_yaml(text, file=file))
+
+
+def told(text: str) -> str:
+    with pytest.raises(ScriptError) as error:
+        parsed(text)
+    return str(error.value)
+
+
+class TestParse:
+    def test_the_example_is_read_whole(self, example: str) -> None:
+        assert parsed(example) == Script(
+            name="reload-continues",
+            about="A cache saved mid-sequence continues bit for bit, here and in a new process.",
+            rows={"a": Random(length=10, seed=1), "b": Ids(ids=(17, 4, 59, 3, 8, 21))},
+            arms={
+                "padding": Arm(values=("left", "right")),
+                "chunk": Arm(values=("whole", 2)),
+                "dtype": Arm(values=("float64", "float32")),
+            },
+            events=(
+                ev.Prefill(rows={"a": 7, "b": 3}),
+                ev.Serialize(to="mid"),
+                ev.Append(next=2),
+                ev.Reload(from_="mid", as_="again"),
+                ev.Append(next=2, on="again"),
+                ev.Reload(from_="mid", as_="elsewhere", process=ev.Process.FRESH),
+                ev.Append(next=2, on="elsewhere", together=True),
+                ev.MutatePrefixToken(row="a", index=2, token=24),
+                ev.Reload(from_="mid", as_="changed", expect=ev.Expect(refused="prefix.tokens")),
+            ),
+        )
+
+    @pytest.mark.parametrize(
+        ("written", "event"),
+        [
+            ("prefill: [a, b]", ev.Prefill(rows=["a", "b"])),
+            ("beam-select: {x: a, y: a}", ev.BeamSelect(rows={"x": "a", "y": "a"})),
+            ("beam-select: {rows: {on: a}, on: other}", ev.BeamSelect(rows={"on": "a"}, on="other")),
+            ("beam-select: {rows: {x: a}}", ev.BeamSelect(rows={"x": "a"})),
+            ("append: {next: 2*window+1}", ev.Append(next="2*window+1")),
+            ("append: {next: 0}", ev.Append(next=0)),
+            ("append: {next: 1, expect: loud}", ev.Append(next=1, expect=ev.Expect(loud=True))),
+            ("crop: {by: {a: 1, b: length-1}}", ev.Crop(by={"a": 1, "b": "length-1"})),
+            ("probe", ev.Probe()),
+            ("drop:", ev.Drop()),
+            ("drop: {}", ev.Drop()),
+            ("drop: {keep: buffers}", ev.Drop(keep=ev.Keep.BUFFERS)),
+        ],
+    )
+    def test_short_and_long_forms_are_read(self, written: str, event: ev.Event) -> None:
+        assert parsed(f"{SHORT}  - {written}\n").events[-1] == event
+
+    def test_arms_are_read(self) -> None:
+        arms = "arms: {cache: all, padding: {values: [left, holes], when: [holes]}, engine.mode: [eager], n: [1, window+1]}"
+        script = parsed(f"{SHORT}  - append: {{next: n}}\n{arms}\n")
+        assert script.arms == {
+            "cache": Arm(values=("all",)),
+            "padding": Arm(values=("left", "holes"), when=("holes",)),
+            "engine.mode": Arm(values=("eager",)),
+            "n": Arm(values=(1, "window+1")),
+        }
+
+    def test_rows_from_files_are_read_beside_the_script(self, tmp_path: Path) -> None:
+        (tmp_path / "prompts").mkdir()
+        (tmp_path / "prompts" / "a.txt").write_text("Once upon a time", encoding="utf-8")
+        (tmp_path / "cases.txt").write_text("A text\n\n[1, 2]\n", encoding="utf-8")
+        rows = "rows: {a: {file: prompts/a.txt}, b: {each: cases.txt}, c: {text: hello}}"
+        script = parsed(SHORT.replace("rows: {a: [1, 2], b: [3]}", rows), file=str(tmp_path / "x.evseq.yaml"))
+        assert script.rows == {"a": TextFile(file="prompts/a.txt"), "b": Each(each="cases.txt"), "c": Text(text="hello")}
+
+    def test_a_link_that_leads_out_of_the_folder_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+        (tmp_path / "scripts").mkdir()
+        (tmp_path / "scripts" / "a.txt").symlink_to(tmp_path / "secret.txt")
+        file = tmp_path / "scripts" / "x.evseq.yaml"
+        file.write_text(SHORT.replace("a: [1, 2]", "a: {file: a.txt}"), encoding="utf-8")
+        with pytest.raises(ScriptError) as error:
+            parse(read(file))
+        assert [problem.message for problem in error.value.problems] == [
+            "row 'a': 'a.txt' leads out of the script's folder"
+        ]
+
+    def test_every_arm_that_something_uses_is_allowed(self) -> None:
+        uses = "  - append: {next: 2*n+1}\n  - crop: {row: which, by: 1}\narms: {n: [1, m], m: [2], which: [a, b]}\n"
+        assert list(parsed(SHORT + uses).arms) == ["n", "m", "which"]
+
+    def test_an_event_of_another_type_is_told_in_our_words_only(self) -> None:
+        assert told(SHORT + "  - append: {next: 1, greedy: x y, on: [a], rows: a}\n") == "\n".join(
+            [
+                "x.evseq.yaml:7:31: append: greedy is 'x y', not a number",
+                "  6 |   - prefill: [a, b]",
+                "> 7 |   - append: {next: 1, greedy: x y, on: [a], rows: a}",
+                "  help: write an integer from 0 to 1000000, an arm, or a number word such as 2*window+1",
+                "x.evseq.yaml:7:40: append: on is [a], not a name",
+                "  6 |   - prefill: [a, b]",
+                "> 7 |   - append: {next: 1, greedy: x y, on: [a], rows: a}",
+                "  help: a name begins with a letter or _ and goes on with letters, digits and _ . -",
+                "x.evseq.yaml:7:51: append: rows is 'a', not a list",
+                "  6 |   - prefill: [a, b]",
+                "> 7 |   - append: {next: 1, greedy: x y, on: [a], rows: a}",
+                "  help: write a list: [a, b]",
+            ]
+        )
+
+
+class TestAnyData:
+    """Whatever stands in a file, the answer is a script or problems in our words."""
+
+    DATA = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["a", "loud"]),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["rows", "a", "as", "by", "to", "on", "next", "ids", "expect", "reused", "x y", "as_"]),
+            inner,
+            max_size=4,
+        ),
+        max_leaves=8,
+    )
+
+    @given(word=st.sampled_from([*ev.EVENTS, "nonsense"]), data=DATA)
+    def test_an_event_is_read_or_complained_of(self, word: str, data: object) -> None:
+        source = parse_yaml(SHORT, file="x.evseq.yaml")
+        assert isinstance(source.data, dict)
+        source.data["events"] = [{word: data}]
+        with pytest.raises(ScriptError) as error:
+            parse(source)
+            raise ScriptError(())
+        said = str(error.value)
+        assert not any(leak in said for leak in ("Input should", "pydantic", "not what it should be", "cannot be"))
+
+    @given(data=DATA)
+    def test_a_row_is_read_or_complained_of(self, data: object) -> None:
+        source = parse_yaml(SHORT, file="x.evseq.yaml")
+        assert isinstance(source.data, dict)
+        source.data["rows"] = {"a": data, "b": {"random": data}, "c": {"text": data}}
+        with pytest.raises(ScriptError) as error:
+            parse(source)
+        assert "Input should" not in str(error.value)
+
+    @given(data=DATA, key=st.sampled_from(["evseq", "name", "about", "needs", "targets", "rows", "arms", "events"]))
+    def test_a_section_is_read_or_complained_of(self, data: object, key: str) -> None:
+        source = parse_yaml(SHORT, file="x.evseq.yaml")
+        assert isinstance(source.data, dict)
+        source.data[key] = data
+        with pytest.raises(ScriptError):
+            parse(source)
+            raise ScriptError(())
+
+
+class TestPlace:
+    def test_a_value_and_its_key_are_found(self) -> None:
+        script = parsed(SHORT)
+        assert script.place(("rows", "b")) == Place(file="x.evseq.yaml", line=4, column=22)
+        assert script.place(("rows", "b"), key=True) == Place(file="x.evseq.yaml", line=4, column=19)
+
+    def test_what_a_short_form_leaves_out_is_passed_over(self) -> None:
+        assert parsed(SHORT).place(("events", 0, "prefill", "rows", 1)) == Place(file="x.evseq.yaml", line=6, column=18)
+
+    def test_what_is_not_there_is_found_at_what_holds_it(self) -> None:
+        assert parsed(SHORT).place(("events", 0, "prefill", "as"), key=True) == Place(
+            file="x.evseq.yaml", line=6, column=14
+        )
+
+    def test_a_script_that_was_made_has_a_place_too(self) -> None:
+        script = Script(name="made", about="Made.", rows={}, arms={}, events=())
+        assert str(script.place(("events", 0))) == "<script>:1:1"
+
+
+class TestUnparse:
+    def test_the_example_keeps_all_but_its_alignment(self, example: str) -> None:
+        assert unparse(parsed(example)) == (
+            example.replace("rows:                                  #", "rows:  #")
+            .replace("arms:                                  #", "arms:  #")
+            .replace("{a: 7, b: 3}}      #", "{a: 7, b: 3}}  #")
+            .replace("{next: 2}                  #", "{next: 2}  #")
+            .replace("on: again}       #", "on: again}  #")
+        )
+
+    def test_defaults_and_long_forms_are_shortened(self) -> None:
+        long = """\
+---
+name: 'long'
+evseq: +1
+events:
+- prefill: {rows: [a, b], as: main}
+- append: {next: 1, on: main, together: false, expect: {loud: true, invalid: false}}
+- beam-select: {rows: {x: a, y: a}, on: main}
+- drop: {on: main}
+- probe:
+rows:
+  a:
+  - 1
+  - 2
+  b: {text: "true"}
+about: >
+  Long
+  form.
+arms: {padding: {values: [left]}, cache: [all], chunk: {when: [together], values: [whole, 1]}}
+targets: ["reference:window", "transformers:new/x?y=1"]
+needs: ["batch"]
+"""
+        assert (
+            unparse(parsed(long))
+            == """\
+evseq: 1
+name: long
+about: |
+  Long form.
+rows:
+  a: [1, 2]
+  b: {text: "true"}
+arms:
+  padding: [left]
+  cache: all
+  chunk: {values: [whole, 1], when: [together]}
+needs: [batch]
+targets: [reference:window, "transformers:new/x?y=1"]
+events:
+  - prefill: [a, b]
+  - append: {next: 1, expect: loud}
+  - beam-select: {x: a, y: a}
+  - drop
+  - probe
+"""
+        )
+
+    def test_what_does_not_fit_a_line_is_broken(self) -> None:
+        prose = "This sentence is longer than a line of the normal form may be, so that it goes on in a block " * 2
+        ids = list(range(100, 140))
+        wide = f"""\
+evseq: 1
+name: wide
+about: {prose.strip()}
+rows: {{a: {ids}, b: {{text: "{prose.strip()}"}}}}
+events:
+  - prefill: {{rows: {{{", ".join(f"a_long_name_for_a_row_{n}: {n}" for n in range(5))}}}}}
+  - append: {{ids: {{a: {ids}}}}}
+"""
+        assert (
+            unparse(parsed(wide))
+            == """\
+evseq: 1
+name: wide
+about: >-
+  This sentence is longer than a line of the normal form may be, so that it goes on in a block This sentence
+  is longer than a line of the normal form may be, so that it goes on in a block
+rows:
+  a: [100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120,
+    121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139]
+  b:
+    text: >-
+      This sentence is longer than a line of the normal form may be, so that it goes on in a block This
+      sentence is longer than a line of the normal form may be, so that it goes on in a block
+events:
+  - prefill:
+      rows:
+        a_long_name_for_a_row_0: 0
+        a_long_name_for_a_row_1: 1
+        a_long_name_for_a_row_2: 2
+        a_long_name_for_a_row_3: 3
+        a_long_name_for_a_row_4: 4
+  - append:
+      ids:
+        a: [100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118,
+          119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138,
+          139]
+"""
+        )
+
+    def test_a_text_of_several_lines_keeps_them(self) -> None:
+        rows = "rows:\n  a:\n    text: |\n      def f(x):\n\n        return x  # twice\n  b: [3]\n"
+        text = SHORT.replace("rows: {a: [1, 2], b: [3]}\n", rows)
+        assert unparse(parsed(text)) == text
+
+    @given(data=st.data())
+    @settings(max_examples=150)
+    def test_any_script_is_read_back_from_its_normal_form(
+        self, scripts: st.SearchStrategy[Script], data: st.DataObject
+    ) -> None:
+        script = data.draw(scripts)
+        text = unparse(script)
+        again = parsed(text)
+        assert again == script
+        assert unparse(again) == text
+        assert [list(part) for part in (again.rows, again.arms)] == [list(part) for part in (script.rows, script.arms)]
+
+    def test_every_shipped_script_is_read_back_from_its_normal_form(self) -> None:
+        shipped = {file.name: parse(read(file)) for file in SUITE}
+        assert {name: parsed(unparse(script)) for name, script in shipped.items()} == shipped
+
+
+class TestComments:
+    SCATTERED = """\
+# above all
+# $schema
+evseq: 1  # behind the version
+# before the name
+name: scattered
+about: >-  # behind a fold
+  Comments # that are none
+  stay.
+rows:  # behind rows
+  # before a
+  a: [1, 2,  # inside a
+      3]  # at the end of a
+  b:
+    # inside b
+    text: "none # here"  # behind b's text
+  # after the rows
+arms:
+  # before padding
+  padding: [left]   # behind padding
+# before events
+events:
+  - prefill: [a, b]
+  - append:
+      next: 1  # behind next
+      # before together
+      together: true
+  # before the probe
+
+  - probe  # behind the probe
+  # after the last
+# at the end
+"""
+
+    def test_comments_stay_with_what_they_are_about(self) -> None:
+        assert (
+            unparse(parsed(self.SCATTERED))
+            == """\
+# above all
+# $schema
+evseq: 1  # behind the version
+# before the name
+name: scattered
+about: "Comments # that are none stay."  # behind a fold
+rows:  # behind rows
+  # before a
+  # inside a
+  # at the end of a
+  a: [1, 2, 3]
+  # inside b
+  b: {text: "none # here"}  # behind b's text
+  # after the rows
+arms:
+  # before padding
+  padding: [left]  # behind padding
+# before events
+events:
+  - prefill: [a, b]
+  # before together
+  - append: {next: 1, together: true}  # behind next
+  # before the probe
+  - probe  # behind the probe
+  # after the last
+# at the end
+"""
+        )
+
+    def test_normal_form_with_comments_stays_as_it_is(self) -> None:
+        text = unparse(parsed(self.SCATTERED))
+        assert unparse(parsed(text)) == text
+
+    @given(st.lists(st.tuples(st.integers(0, 22), st.integers(0, 6)), max_size=12))
+    def test_no_comment_is_lost_wherever_it_stands(self, example: str, where: list[tuple[int, int]]) -> None:
+        lines = example.splitlines()
+        for number, (line, indent) in enumerate(where):
+            lines.insert(min(line, len(lines)), f"{' ' * indent}# comment {number}")
+        script = parsed("\n".join(lines))
+        text = unparse(script)
+        assert sorted(c.text for c in comments(text)) == sorted(c.text for c in comments(script.source.text))
+        assert lost_comments(script.source, text) == ()
+        assert unparse(parsed(text)) == text
+
+    def test_a_lost_comment_is_told(self) -> None:
+        script = parsed(SHORT + "  # why\n  - probe\n  # why\n")
+        (problem,) = lost_comments(script.source, SHORT + "  # why\n  - probe\n")
+        assert str(problem) == "\n".join(
+            [
+                "x.evseq.yaml:9:3: this comment would be lost",
+                "  8 |   - probe",
+                "> 9 |   # why",
+                "  help: move it to a line of its own above a row, an arm or an event",
+            ]
+        )
