@@ -256,6 +256,7 @@ def _judged(
     *,
     watch: Watcher | None = None,
 ) -> ScriptResult:
+    from evseq.verdict.cause import explained
     from evseq.verdict.evidence import Evidence
     from evseq.verdict.judge import Label, judge
 
@@ -269,11 +270,13 @@ def _judged(
         else:
             evidence = Evidence(recording=observed, references=group.references, script=script, description=description)
             judged.append(judge(evidence, label))
-        if watch:
-            watch.finished(judged[-1])
+    told = explained(judged)
+    if watch:
+        for finished in told:
+            watch.finished(finished)
     work = group.work
     forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference)
-    return ScriptResult(cases=tuple(judged), findings=(), forwards=forwards)
+    return ScriptResult(cases=told, findings=(), forwards=forwards)
 
 
 # -- small questions ---------------------------------------------------------------------------------------------------
@@ -304,9 +307,9 @@ def _in_memory(model: object) -> tuple[str, Loader]:
     name = type(model).__name__
     if all(callable(getattr(model, method, None)) for method in ("describe", "tokenize", "load")):
         return f"memory:{name}", cast("Loader", model)
-    from evseq.engines.transformers import ModelLoader
+    from evseq.engines.transformers import in_memory
 
-    return f"transformers:memory/{name}", ModelLoader(model)
+    return f"transformers:memory/{name}", in_memory(model)
 
 
 def _engine(target: str | None) -> str:

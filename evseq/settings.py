@@ -56,15 +56,15 @@ def _names(raw: Any) -> tuple[str, ...]:
 
 
 def _filters(raw: Any) -> Mapping[str, tuple[str, ...]]:
-    """Read `{name: [value, ...]}`, or texts `name=value,value`."""
+    """Read `{name: value}`, `{name: [value, ...]}`, or texts `name=value,value`; values of one name add up."""
     help = "write name=value,value with values of that arm, as in dtype=float64,float32"
     kept: dict[str, tuple[str, ...]] = {}
-    if isinstance(raw, dict):
+    if isinstance(raw, Mapping):
         for name, values in raw.items():
             each = values if isinstance(values, list) else [values]
-            if not each or not all(type(value) in (int, str) for value in each):
+            if not each or not all(type(value) is int or (isinstance(value, str) and value) for value in each):
                 raise ValueError(f"{name} = {values!r} keeps no value of an arm\n  help: {help}")
-            kept[name] = tuple(str(value) for value in each)
+            kept[name] = tuple(part for value in each for part in str(value).split(","))
         return kept
     for text in (raw,) if isinstance(raw, str) else raw if isinstance(raw, (list, tuple)) else [raw]:
         name, equals, values = text.partition("=") if isinstance(text, str) else ("", "", "")

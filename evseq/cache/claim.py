@@ -13,7 +13,7 @@ from evseq.cache.canonical import Scalar
 from evseq.cache.fields import FORMAT_VERSION
 from evseq.geometry import CacheKind, Description, Dtype, Geometry, Layer, Layout, PositionRule, Positions, WindowCounts
 
-__all__ = ["RequestRow", "cache_identity", "claimed_cache", "first_slots", "numbering", "request_identity"]
+__all__ = ["RequestRow", "cache_identity", "claimed_cache", "numbering", "request_identity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def claimed_cache(
         shapes=shapes,
         lengths={row.name: len(row.tokens) for row in rows},
         visible={row.name: _visible(row, description.geometry, layout) for row in rows},
-        eviction=first_slots(description=description, layout=layout, furthest=max(fed, furthest or 0)),
+        eviction=_first_slots(description=description, layout=layout, furthest=max(fed, furthest or 0)),
     )
 
 
@@ -78,7 +78,7 @@ def cache_identity(
 
     `shapes` are those of the keys, [row, kv_head, slot, head_dim] per layer; `lengths` real tokens by row, in batch
     order; `visible` by row, per layer, how many cached tokens the row's next query attends to; `eviction` the first
-    slot each layer still holds (`first_slots`).
+    slot each layer still holds.
     """
     geometry = description.geometry
     return {
@@ -94,15 +94,6 @@ def cache_identity(
     }
 
 
-def first_slots(*, description: Description, layout: Layout, furthest: int) -> list[int]:
-    """Return per layer the first slot still held once `furthest` columns were fed.
-
-    A layer forgets when it is fed, and no crop brings back what it forgot.
-    """
-    kind = _kind(description, layout)
-    return [max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) for layer in description.geometry.layers]
-
-
 def numbering(geometry: Geometry, layout: Layout) -> str:
     """Return the value of `position.rule`: `given`, or the rule of the engine that numbers tokens itself."""
     return Positions.GIVEN.value if layout.positions is Positions.GIVEN else geometry.position_rule.value
@@ -112,6 +103,15 @@ def _kind(description: Description, layout: Layout) -> CacheKind:
     kind = description.cache(layout.cache)
     assert kind is not None  # the plan took the word from the description
     return kind
+
+
+def _first_slots(*, description: Description, layout: Layout, furthest: int) -> list[int]:
+    """Return per layer the first slot still held once `furthest` columns were fed.
+
+    A layer forgets when it is fed, and no crop brings back what it forgot.
+    """
+    kind = _kind(description, layout)
+    return [max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) for layer in description.geometry.layers]
 
 
 def _policy(layer: Layer, counts: WindowCounts) -> str:

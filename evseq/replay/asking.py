@@ -9,7 +9,7 @@ from pathlib import Path
 from evseq.cache.claim import RequestRow, cache_identity, claimed_cache, numbering, request_identity
 from evseq.cache.guard import Refused, admit
 from evseq.cache.identity import Difference, Identity
-from evseq.cache.sealed import SealedKind, open_sealed, seal
+from evseq.cache.sealed import Sealed, SealedKind, open_sealed, seal
 from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import Engine, Session
 from evseq.geometry import Description, Keep, Layout
@@ -107,7 +107,7 @@ def ask(path: Path, *, engine: Engine, claim: Claim) -> Answer:
     if isinstance(verdict, Refused):
         differences = verdict.differences
     else:
-        session = force(path, engine=engine, layout=claim.layout)
+        session = _restored(sealed, engine=engine, layout=claim.layout)
     return Answer(
         session=session,
         differences=differences,
@@ -118,7 +118,10 @@ def ask(path: Path, *, engine: Engine, claim: Claim) -> Answer:
 
 def force(path: Path, *, engine: Engine, layout: Layout) -> Session:
     """Restore the sealed file into a new session without asking the guard."""
-    sealed = open_sealed(path, kind=SealedKind.CACHE)
+    return _restored(open_sealed(path, kind=SealedKind.CACHE), engine=engine, layout=layout)
+
+
+def _restored(sealed: Sealed, *, engine: Engine, layout: Layout) -> Session:
     session = engine.open(layout)
     session.restore(CacheState(kind=layout.cache, tensors=sealed.tensors, scalars=sealed.scalars))
     return session

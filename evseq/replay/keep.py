@@ -1,4 +1,4 @@
-"""Keep: recordings and references of one script on one target in a sealed file, to be judged again without the model."""
+"""Keep: what was observed of one script on one target in a sealed file, to be judged again without the model."""
 
 from __future__ import annotations
 
@@ -167,8 +167,15 @@ def _references(held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Refer
 
 def _asked(facts: dict[str, Any]) -> Asked:
     differences = tuple(
-        Difference(**{name: NOTHING if value == _NOTHING else value for name, value in difference.items()})
-        for difference in facts["differences"]
+        Difference(
+            field=told["field"],
+            row=told["row"],
+            index=told["index"],
+            key=told["key"],
+            recorded=NOTHING if told["recorded"] == _NOTHING else told["recorded"],
+            now=NOTHING if told["now"] == _NOTHING else told["now"],
+        )
+        for told in facts["differences"]
     )
     return Asked(**{**facts, "differences": differences})
 

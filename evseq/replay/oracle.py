@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,9 @@ from torch import Tensor
 from evseq.engines.protocol import Engine
 from evseq.geometry import Deciding, Dtype
 from evseq.history import MASKED, Path, Tree
+from evseq.replay.opening import UnusableError
 from evseq.replay.references import References
+from evseq.replay.uncached import uncached
 
 __all__ = ["Oracle"]
 
@@ -35,6 +37,7 @@ class Oracle:
     engine: Callable[[Dtype], Engine]
     deciding: Deciding
     layers: int
+    vocab: int
     leaves: tuple[int, ...] = ()
     forwards: int = 0
     reference_forwards: int = 0
@@ -44,22 +47,22 @@ class Oracle:
         """Run every leaf once in every dtype, the deciding one always among them.
 
         A model whose logits depend on the length of what follows gets one forward per observed history on top, counted
-        as reference forwards.
+        as reference forwards. Raises UnusableError where the engine cannot be loaded or its uncached side fails.
         """
         nodes = tuple(sorted(set(observed)))
         self.leaves = self.tree.leaves(nodes)
         deciding = self.deciding.dtype
-        uncached = {dtype: self._run_leaves(dtype) for dtype in dict.fromkeys([deciding, *dtypes])}
+        tables = {dtype: self._run_leaves(dtype) for dtype in dict.fromkeys([deciding, *dtypes])}
         longest = max(range(len(self.leaves)), key=lambda place: self.tree.depths[self.leaves[place]])
-        gap, dependent = self._probe_length(self.leaves[longest], uncached[deciding][longest])
+        gap, dependent = self._probe_length(self.leaves[longest], tables[deciding][longest])
         rows = {
             dtype: self._each(dtype, nodes) if dependent else self._gather(logits, nodes)
-            for dtype, logits in uncached.items()
+            for dtype, logits in tables.items()
         }
         truth = rows[deciding]
         err = {dtype: (logits - truth).abs().amax(-1) for dtype, logits in rows.items()}
         if self.deciding is Deciding.SINGLE:
-            err[deciding] = (self._gather(self._run_padded(deciding), nodes) - truth).abs().amax(-1)
+            err[deciding] = (self._padded(deciding, nodes, dependent=dependent) - truth).abs().amax(-1)
         return References(
             nodes=nodes,
             truth=truth,
@@ -72,27 +75,37 @@ class Oracle:
             layers=self.layers,
         )
 
-    def changed(self) -> tuple[Dtype, ...]:
-        """Run the first leaf again in every dtype and return those that no longer give the same bits."""
-        return tuple(
-            dtype
-            for dtype, before in self._before.items()
-            if not torch.equal(self._check(dtype, self.tree.path(self.leaves[0])), before)
-        )
+    def changed(self) -> Mapping[Dtype, str]:
+        """Run the first leaf again in every dtype; say of each that no longer gives the same bits what it did."""
+        told = {}
+        for dtype, before in self._before.items():
+            try:
+                again = self._check(dtype, self.tree.path(self.leaves[0]))
+            except UnusableError as error:
+                told[dtype] = f"{error} after the replay, not before it"
+            else:
+                if not torch.equal(again, before):
+                    told[dtype] = "the uncached forward gives other bits after the replay than before it"
+        return told
 
-    def _run_leaves(self, dtype: Dtype) -> list[Float[Tensor, "position vocab"]]:
-        logits = [self.engine(dtype).uncached(self.tree.path(leaf)) for leaf in self.leaves]
-        self.forwards += len(logits)
-        self._before[dtype] = logits[0].clone()
+    def _run_leaves(self, dtype: Dtype) -> list[Float[Tensor, "_ vocab"]]:
+        logits = []
+        for leaf in self.leaves:
+            logits.append(uncached(self.engine(dtype), self.tree.path(leaf), vocab=self.vocab))
+            self.forwards += 1
+        self._before[dtype] = logits[0]
         return logits
 
-    def _run_padded(self, dtype: Dtype) -> list[Float[Tensor, "position vocab"]]:
-        paths = [self.tree.path(leaf) for leaf in self.leaves]
+    def _padded(self, dtype: Dtype, nodes: tuple[int, ...], *, dependent: bool) -> Float[Tensor, "node vocab"]:
+        """Run every history once more behind masked slots, which a decoder must not see."""
+        ends = nodes if dependent else self.leaves
+        paths = [self.tree.path(end) for end in ends]
         padded = [Path(tokens=(MASKED,) * PADS + path.tokens, positions=(0,) * PADS + path.positions) for path in paths]
-        return [self._check(dtype, path)[PADS:] for path in padded]
+        tables = [self._check(dtype, path)[PADS:] for path in padded]
+        return torch.stack([table[-1] for table in tables]).double() if dependent else self._gather(tables, nodes)
 
     def _gather(
-        self, logits: Sequence[Float[Tensor, "position vocab"]], nodes: tuple[int, ...]
+        self, logits: Sequence[Float[Tensor, "_ vocab"]], nodes: tuple[int, ...]
     ) -> Float[Tensor, "node vocab"]:
         rows: dict[int, Tensor] = {}
         for leaf, table in zip(self.leaves, logits, strict=True):
@@ -104,23 +117,30 @@ class Oracle:
         return torch.stack([self._check(dtype, self.tree.path(node))[-1] for node in nodes]).double()
 
     def _probe_length(self, leaf: int, logits: Float[Tensor, "position vocab"]) -> tuple[float, bool]:
-        """Return how far a later token moves earlier logits, and whether the length alone does."""
+        """Return how far a later token moves earlier logits, and whether the length alone does.
+
+        Masked slots are left out: their logits mean nothing.
+        """
         path = self.tree.path(leaf)
+        real = torch.tensor(path.tokens) != MASKED  # position
         keep = max(1, len(path) // 2)
         dtype = self.deciding.dtype
         head = self._check(dtype, Path(tokens=path.tokens[:keep], positions=path.positions[:keep]))
-        tolerance = SAME[self.deciding] * float(logits.abs().max())
-        if float(_gap(head, logits[:keep])) <= tolerance or keep == len(path):
+        tolerance = SAME[self.deciding] * float(logits[real].abs().max())
+        if _gap(head[real[:keep]], logits[:keep][real[:keep]]) <= tolerance or keep == len(path):
             return 0.0, False
-        swapped = (*path.tokens[:-1], (path.tokens[-1] + 1) % logits.shape[1])
+        swapped = (*path.tokens[:-1], (path.tokens[-1] + 1) % self.vocab)
         other = self._check(dtype, Path(tokens=swapped, positions=path.positions))
-        gap = float(_gap(other[:-1], logits[:-1]))
+        gap = _gap(other[:-1][real[:-1]], logits[:-1][real[:-1]])
         return (gap, False) if gap > tolerance else (0.0, True)
 
     def _check(self, dtype: Dtype, path: Path) -> Float[Tensor, "position vocab"]:
+        logits = uncached(self.engine(dtype), path, vocab=self.vocab)
         self.reference_forwards += 1
-        return self.engine(dtype).uncached(path)
+        return logits
 
 
-def _gap(actual: Tensor, expected: Tensor) -> Tensor:
-    return (actual.double() - expected.double()).abs().nan_to_num(nan=torch.inf).max()
+def _gap(actual: Float[Tensor, "position vocab"], expected: Float[Tensor, "position vocab"]) -> float:
+    """Return the largest difference; infinite where one side is not a number and the other is not the same."""
+    gap = (actual.double() - expected.double()).abs().masked_fill(actual == expected, 0.0)
+    return float(gap.nan_to_num(nan=torch.inf).max())

@@ -40,7 +40,8 @@ def case_text(case: Case, *, also: Sequence[Case] = ()) -> str:
 
 def finding_text(finding: Finding) -> str:
     """Tell one finding: its address and message, then the line of the script."""
-    return "\n".join(part for part in (str(finding), _excerpt(finding.place)) if part)
+    told = str(finding).replace("\n", "\n    ")  # what an engine raised may have many lines
+    return "\n".join(part for part in (told, _excerpt(finding.place)) if part)
 
 
 def alike(cases: Iterable[Case]) -> tuple[tuple[Case, ...], ...]:

@@ -137,7 +137,8 @@ def _items(source: Source) -> list[tuple[int, int, Keys]]:
         for depth in _depths(path):
             item = path[:depth]
             first[item] = min(first.get(item, mark.key_line), mark.key_line)
-            end = mark.key_line if item in _SECTIONS else mark.line  # the value of a section begins with its first entry
+            # The value of a section begins where its first entry does, and that is an item of its own.
+            end = mark.key_line if item in _SECTIONS else mark.line
             last[item] = max(last.get(item, end), end)
     return sorted((first[item], last[item], item) for item in first)
 

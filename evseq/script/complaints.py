@@ -24,11 +24,12 @@ class Complaints:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.problems: list[Problem] = list(source.problems)
+        self.holders = {path[:-1] for path in source.refused}
 
     def add(self, path: Keys, message: str, advice: str, *, key: bool = False) -> None:
         """Add a problem at `path`, unless that part or an entry of it was refused as text: one fault, one problem."""
         here = self.source.written(path)
-        if any(here[: len(refused)] == refused or refused[:-1] == here for refused in self.source.refused):
+        if here in self.holders or any(here[:depth] in self.source.refused for depth in range(len(here) + 1)):
             return
         place = self.source.place(path, key=key)
         shown = self.source.excerpt(place)

@@ -182,7 +182,7 @@ class _Composer:
         if len(self.open) == MAX_DEPTH:
             self.stop(place, f"nested more than {MAX_DEPTH} deep", "a script needs no more than a few levels")
         if self.key_due:
-            self.stop(place, "a bracket where a key is due", "a key is a word; quote a text that holds brackets")
+            self.stop(place, "a list or mapping where a key is due", "quote a text that holds brackets")
         node: list[Value] | dict[str, Value] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
         path = self.attach(node, place, refused=self.decorated(event))
         self.open.append(_Open(node, path))

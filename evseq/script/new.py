@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 from evseq.errors import UsageError
+from evseq.script.events import NAME
 
 __all__ = ["SUFFIX", "create"]
 
 SUFFIX = ".evseq.yaml"
 """How the name of every script file ends."""
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME = re.compile(NAME)
 
 _TEMPLATE = """\
 evseq: 1
@@ -39,7 +40,8 @@ def create(name: str, folder: Path) -> Path:
     name = name.removesuffix(SUFFIX)
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"new: {name!r} is no name\n  help: use letters, digits and _ . -, and say the folder with --dir"
+            f"new: {name!r} is no name\n  help: begin with a letter or _, go on with letters, digits and _ . -; "
+            "the folder is said with --dir"
         )
     file = folder / f"{name}{SUFFIX}"
     try:

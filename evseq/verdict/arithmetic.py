@@ -31,7 +31,8 @@ def attend(
     scores = query @ keys.T / HEAD_DIM**0.5
     first = keys.shape[0] - query.shape[0]
     hidden = torch.ones_like(scores, dtype=torch.bool).triu(first + 1)
-    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ values
+    attended: Tensor = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ values
+    return attended
 
 
 def one_head(cached: Attend = attend) -> tuple[Finding, ...]:

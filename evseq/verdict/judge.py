@@ -9,6 +9,7 @@ import torch
 
 from evseq.replay.recording import Fed, Recording
 from evseq.verdict.allowance import allowance
+from evseq.verdict.cause import preceded
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
@@ -35,6 +36,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         (finding for check in CHECKS.values() for finding in check(evidence)),
         key=lambda finding: (finding.step, order.index(finding.check)),
     )
+    findings[:1] = [preceded(evidence, finding) for finding in findings[:1]]
     kind = evidence.description.cache(recording.plan.cache)
     assert kind is not None
     return Case(

@@ -18,46 +18,32 @@ def refusal(evidence: Evidence) -> Iterator[Finding]:
     """Find changes that were not refused by name, place and before any forward, and refusals without a change."""
     for asked in evidence.recording.asked:
         load = evidence.load(asked.step)
-        if load.refused is None:
-            if asked.differences:
-                yield _admission(evidence, asked)
-            continue
-        assert load.place is not None
-        row, index = load.place
-        if not asked.differences:
-            yield evidence.finding(
-                Check.REFUSAL,
-                asked.step,
-                f"reuse was admitted, expected {load.refused} to be refused",
-                row=row,
-                index=index,
-                actual="admitted",
-                expected=f"refused {load.refused}",
-            )
-        else:
-            first = asked.differences[0]
-            if (first.field, first.row, first.index) != (load.refused, row, index):
-                yield evidence.finding(
-                    Check.REFUSAL,
-                    asked.step,
-                    f"refused for {first}, expected {load.refused} row {row!r} index {index}",
-                    row=row,
-                    index=index,
-                    actual=first,
-                    expected=load.refused,
-                )
-        if asked.forwarded:
-            yield evidence.finding(
-                Check.REFUSAL,
-                asked.step,
-                f"{asked.forwarded} token columns were forwarded before the refusal, expected 0",
-                row=row,
-                index=index,
-                actual=asked.forwarded,
-                expected=0,
-            )
-        if evidence.recording.dtype is evidence.references.deciding.dtype:
-            yield from _damage(evidence, asked.step, load)
+        if load.refused is not None:
+            yield from _refused(evidence, asked, load)
+            if evidence.recording.dtype is evidence.references.deciding.dtype:
+                yield from _damage(evidence, asked.step, load)
+        elif asked.differences:
+            yield _admission(evidence, asked)
+
+
+def _refused(evidence: Evidence, asked: Asked, load: Load) -> Iterator[Finding]:
+    assert load.place is not None
+    name, index = load.place
+    wanted = f"{load.refused} row {name!r} index {index}"
+    told: list[tuple[str, object, object]] = []
+    if not asked.differences:
+        told.append((f"reuse was admitted, expected {load.refused} to be refused", "admitted", wanted))
+    else:
+        first = asked.differences[0]
+        if (first.field, first.row, first.index) != (load.refused, name, index):
+            told.append((f"refused for {first}, expected {wanted}", first, wanted))
+    if asked.forwarded:
+        ran = f"{asked.forwarded} token columns were forwarded before the refusal, expected 0"
+        told.append((ran, asked.forwarded, 0))
+    for message, actual, expected in told:
+        yield evidence.finding(
+            Check.REFUSAL, asked.step, message, row=name, index=index, actual=actual, expected=expected
+        )
 
 
 def _admission(evidence: Evidence, asked: Asked) -> Finding:
@@ -67,7 +53,7 @@ def _admission(evidence: Evidence, asked: Asked) -> Finding:
         Check.REFUSAL,
         asked.step,
         f"refused for {first}, though nothing was changed",
-        row=first.row or rows[0].name,
+        row=rows[0].name if first.row is None else str(first.row),
         index=first.index or 0,
         actual="refused",
         expected="admitted",

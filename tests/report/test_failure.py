@@ -24,6 +24,13 @@ class TestFinding:
         nowhere = replace(finding, place="one head", event="arithmetic", row=None, index=None, check=Check.ARITHMETIC)
         assert finding_text(nowhere) == str(nowhere)
 
+    def test_a_message_of_many_lines_is_indented(self, finding: Finding) -> None:
+        raised = replace(finding, place="gone", message="session 'main': EngineError: no room\n  help: ask for less")
+        assert finding_text(raised).splitlines() == [
+            "gone: append: row 'a' index 2: parity: session 'main': EngineError: no room",
+            "      help: ask for less",
+        ]
+
 
 class TestCase:
     def test_the_first_divergence_leads_and_the_command_closes(self, failed: Case, finding: Finding) -> None:

@@ -11,7 +11,9 @@ from evseq.report.terminal import Terminal, Verbosity, text
 from evseq.verdict.result import Case, Finding, Latency, Result
 
 HEADING = "outcome      promise  dtype        first     later   peak bytes     used  case\n"
-PASSED = "passed       exact    float64    1.23 ms    400 us       12,800    0.075  crop-twice[left-float64][reference:full]\n"
+PASSED = """\
+passed       exact    float64    1.23 ms    400 us       12,800    0.075  crop-twice[left-float64][reference:full]
+"""
 END = """
 verdict
   reference:full: 1 passed; promise exact; float64 judged; float32, bfloat16, float16 not judged

@@ -17,8 +17,8 @@ import random
 from dataclasses import dataclass
 
 from evseq.engines.conformance import engines, feeding, rows, states
+from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import Rule
-from evseq.engines.conformance.trial import Bench
 from evseq.engines.protocol import Loader
 from evseq.geometry import Dtype
 
@@ -67,9 +67,7 @@ class Nonconformance:
         return f"{self.rule} (cache {self.cache!r}): {self.message}\n  help: {self.help}"
 
 
-def check(
-    loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...] = RULES
-) -> tuple[Nonconformance, ...]:
+def check(loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...] = RULES) -> tuple[Nonconformance, ...]:
     """Return every breach of a rule, in the order of `rules`; nothing if the engine conforms.
 
     `dtype` is the deciding one unless given. In half precision only gross faults show. Rules that need a capability

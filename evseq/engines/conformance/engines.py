@@ -9,8 +9,9 @@ import torch
 
 from evseq.cache.canonical import canonical
 from evseq.cache.identity import FIELDS, Part
+from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import rule
-from evseq.engines.conformance.trial import Bench, path
+from evseq.engines.conformance.trial import Trial, path
 from evseq.engines.protocol import Engine, Session
 from evseq.errors import EngineError
 from evseq.geometry import Capability
@@ -57,7 +58,7 @@ def identity(bench: Bench) -> Iterator[str]:
         yield "identity: weights.live names no tensor"
     if first.get("numeric.dtype") != bench.engine.dtype.value:
         yield f"identity: numeric.dtype is {first.get('numeric.dtype')!r}, the engine runs in {bench.engine.dtype}"
-    bench.filled()
+    Trial.filled(bench)
     second = bench.engine.identity()
     for name in sorted(name for name in first if canonical(first[name]) != canonical(second.get(name))):
         yield f"identity: {name} changed though nothing but a prefill happened"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
+from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import rule
-from evseq.engines.conformance.trial import Bench
+from evseq.engines.conformance.trial import Trial, repeats
 from evseq.geometry import Capability
 
 __all__ = ["beam", "crop", "crop_rows", "fork", "reset"]
@@ -16,14 +17,14 @@ __all__ = ["beam", "crop", "crop_rows", "fork", "reset"]
 @rule(Capability.BEAM, Capability.BATCH)
 def beam(bench: Bench) -> Iterator[str]:
     """Move keys, values, masks and lengths of every layer alike."""
-    trial = bench.filled()
+    trial = Trial.filled(bench)
     last = bench.rows - 1
     for parents in ([last, 0, 0, last], [3, 1], [1, 1], [0, 1, 1, 0, 1]):
         trial.select(parents)
         trial.probe()
         trial.step(2)
     trial.probe()
-    yield from trial.complaints
+    yield from trial.found()
 
 
 @rule(Capability.CROP)
@@ -31,14 +32,14 @@ def crop(bench: Bench) -> Iterator[str]:
     """Drop the last tokens in every layer, and their positions with them."""
     if bench.croppable is None:
         return
-    trial = bench.open(bench.layout(depth=4))
+    trial = Trial.opened(bench, bench.layout(depth=4))
     trial.feed(bench.batch(bench.croppable), prefill=True)
     for by, fed in ((0, 1), (2, 2), (4, 1)):
         trial.crop([length - by for length in trial.expected().lengths])
         trial.probe()
         trial.step(fed)
     trial.probe()
-    yield from trial.complaints
+    yield from trial.found()
 
 
 @rule(Capability.CROP, Capability.RAGGED, Capability.BATCH)
@@ -46,7 +47,7 @@ def crop_rows(bench: Bench) -> Iterator[str]:
     """Mask dropped tokens of a row that does not reach as far as the longest."""
     if bench.croppable is None:
         return
-    trial = bench.open(bench.layout(depth=4))
+    trial = Trial.opened(bench, bench.layout(depth=4))
     trial.feed(bench.batch(bench.croppable), prefill=True)
     for bys in ((0, 2, 1), (3, 0, 1)):
         lengths = trial.expected().lengths
@@ -54,19 +55,19 @@ def crop_rows(bench: Bench) -> Iterator[str]:
         trial.probe()
         trial.step()
     trial.probe()
-    yield from trial.complaints
+    yield from trial.found()
 
 
 @rule(Capability.FORK)
 def fork(bench: Bench) -> Iterator[str]:
     """Copy every tensor and counter."""
-    trial = bench.filled(bench.layout(depth=2))
+    trial = Trial.filled(bench, bench.layout(depth=2))
     twin, quiet = trial.fork(), trial.fork()
     trial.step()
     fed = bench.batch(1)
     twin.feed(fed)
     quiet.feed(fed)
-    if bench.repeats and not torch.equal(twin.logits, quiet.logits):
+    if repeats(bench) and not torch.equal(twin.logits, quiet.logits):
         yield "two forks fed alike differ"
     if bench.can(Capability.CROP) and bench.kind.crops_past_window:
         twin.crop([length - 2 for length in twin.expected().lengths])
@@ -74,17 +75,16 @@ def fork(bench: Bench) -> Iterator[str]:
     for one in (trial, twin, quiet):
         one.step()
         one.probe()
-    yield from trial.complaints
+    yield from trial.found()
 
 
 @rule(Capability.RESET)
 def reset(bench: Bench) -> Iterator[str]:
     """Hide what the buffers still hold."""
-    trial = bench.filled()
-    trial.session.reset()
-    trial.rows = []
+    trial = Trial.filled(bench)
+    trial.reset()
     trial.feed(bench.batch(2), prefill=True)
     trial.probe()
     trial.step(3)
     trial.probe()
-    yield from trial.complaints
+    yield from trial.found()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from evseq.engines.conformance.trial import Bench
+from evseq.engines.conformance.bench import Bench
 from evseq.geometry import Capability
 
 __all__ = ["Rule", "rule"]

@@ -5,131 +5,22 @@ What conformance is made of. It counts slots, positions and bytes on its own, fr
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evseq.engines.protocol import Batch, Engine, Loader, Probe, Session
-from evseq.geometry import (
-    CacheKind,
-    Capability,
-    Deciding,
-    Description,
-    Dtype,
-    Layout,
-    PositionRule,
-    Positions,
-    WindowCounts,
-)
+from evseq.engines.conformance.bench import Bench
+from evseq.engines.protocol import Batch, Probe, Session
+from evseq.geometry import Capability, Layout, PositionRule, Positions, WindowCounts
 from evseq.history import MASKED, Path
 
-__all__ = ["Bench", "Column", "Trial"]
+__all__ = ["Column", "Trial", "path", "repeats"]
 
 Column = Sequence[int | None]
 """What one row is fed: token ids, None for a masked slot."""
-
-FACTOR = 64 * 6
-"""Epsilons that two right forwards may be apart, per root of layers: 64 for a `pure` engine, times κ = 6."""
-
-LONGEST = 24
-"""Windows up to this are crossed; longer ones would make the forwards of a check slow."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """One engine on the stand with one of its cache kinds, and the dice."""
-
-    loader: Loader
-    description: Description
-    engine: Engine
-    kind: CacheKind
-    dice: random.Random
-
-    @property
-    def rows(self) -> int:
-        """Rows of a usual batch."""
-        return 3 if self.can(Capability.BATCH) else 1
-
-    @cached_property
-    def span(self) -> int:
-        """A row length that crosses the smallest window, if it is short enough to be crossed."""
-        window = self.description.geometry.window
-        return window + 2 if window is not None and window <= LONGEST else 7
-
-    @property
-    def croppable(self) -> int | None:
-        """A row length that the crop rules can start from, staying below 6 columns where a passed window forbids it."""
-        window = self.description.geometry.window
-        if self.kind.crops_past_window or window is None:
-            return self.span
-        return 4 if window > 4 else None  # noqa: PLR2004 - one column more is fed before the first cut
-
-    @property
-    def positions(self) -> Positions:
-        """Who numbers tokens in a usual trial."""
-        return Positions.GIVEN if self.can(Capability.POSITIONS) else Positions.ENGINE
-
-    def can(self, capability: Capability) -> bool:
-        """Tell whether the engine declares a capability."""
-        return capability in self.description.capabilities
-
-    def tokens(self, count: int) -> list[int]:
-        """Roll `count` token ids."""
-        return [self.dice.randrange(self.description.geometry.vocab) for _ in range(count)]
-
-    def batch(self, length: int) -> list[list[int]]:
-        """Roll a row of `length` ids for each row of a usual batch."""
-        return [self.tokens(length) for _ in range(self.rows)]
-
-    def layout(self, *, capacity: int | None = None, depth: int = 0, positions: Positions | None = None) -> Layout:
-        """Return a layout with room for what any rule feeds."""
-        return Layout(
-            rows=self.rows,
-            capacity=4 * self.span if capacity is None else capacity,
-            depth=depth,
-            cache=self.kind.name,
-            positions=positions or self.positions,
-        )
-
-    def open(self, layout: Layout | None = None) -> Trial:
-        """Open a session and stand beside it."""
-        layout = layout or self.layout()
-        return Trial(bench=self, session=self.engine.open(layout), layout=layout)
-
-    def filled(self, layout: Layout | None = None) -> Trial:
-        """Open a session and feed rows, padded on the left if the engine can take it."""
-        trial = self.open(layout)
-        pads = (0, 2, 1) if self.can(Capability.PADDING) else (0, 0, 0)
-        trial.feed([[*[None] * pad, *self.tokens(self.span - pad)] for pad in pads[: self.rows]], prefill=True)
-        return trial
-
-    @cached_property
-    def repeats(self) -> bool:
-        """Whether the engine gives the same bits for the same steps; only then is a copy held to the bit."""
-        prompt, fed = self.batch(3), self.batch(1)
-        logits: list[Tensor] = []
-        for _ in range(2):
-            trial = self.open()
-            trial.feed(prompt, prefill=True)
-            trial.feed(fed)
-            logits.append(trial.logits)
-        return torch.equal(logits[0], logits[1])
-
-    def allowed(self, expected: Float[Tensor, "*column vocab"]) -> float:
-        """Return how far two right forwards may be apart."""
-        dtype, scale = self.engine.dtype, float(expected.abs().max())
-        layers = math.sqrt(len(self.description.geometry.layers))
-        if dtype is Dtype.FLOAT64 and self.description.deciding is Deciding.MIXED:
-            return FACTOR * Dtype.FLOAT32.epsilon * layers * scale
-        if dtype in (Dtype.FLOAT64, Dtype.FLOAT32):
-            return FACTOR * dtype.epsilon * layers * scale
-        return 6 * dtype.epsilon * layers * scale  # half precision has no digits to spare: this sees gross faults only
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,6 +28,7 @@ class Trial:
     """A session, the slots its rows must hold, and what was wrong so far.
 
     `rows` are tokens and positions slot by slot, a masked slot being (MASKED, 0). `logits` are those of the last feed.
+    A token's logits stay `unjudged`, by row and slot, until its row is cut or moved: one uncached forward judges all.
     A forked trial shares `complaints` with its parent.
     """
 
@@ -144,11 +36,27 @@ class Trial:
     session: Session
     layout: Layout
     rows: list[list[tuple[int, int]]] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
+    unjudged: dict[int, dict[int, Tensor]] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+    @classmethod
+    def opened(cls, bench: Bench, layout: Layout | None = None) -> Trial:
+        """Open a session and stand beside it."""
+        layout = layout or bench.layout()
+        return cls(bench=bench, session=bench.engine.open(layout), layout=layout)
+
+    @classmethod
+    def filled(cls, bench: Bench, layout: Layout | None = None) -> Trial:
+        """Open a session and feed rows, padded on the left if the engine can take it."""
+        trial = cls.opened(bench, layout)
+        pads = (0, 2, 1) if bench.can(Capability.PADDING) else (0, 0, 0)
+        rows = [[*[None] * pad, *bench.tokens(bench.span - pad)] for pad in pads[: bench.rows]]
+        trial.feed(rows, prefill=True)
+        return trial
 
     def feed(self, columns: Sequence[Column], *, prefill: bool = False, jump: int = 0) -> None:
-        """Feed one column sequence per row in one forward and compare each token's logits; `jump` moves positions."""
+        """Feed one column sequence per row in one forward; `jump` moves positions."""
         self.rows = self.rows or [[] for _ in columns]
         before = len(self.rows[0])
         for row, fed in zip(self.rows, columns, strict=True):
@@ -168,8 +76,8 @@ class Trial:
         if tuple(self.logits.shape) != shape:
             self.complaints.append(f"logits have shape {tuple(self.logits.shape)}, not {shape}")
             return
-        for number in range(len(self.rows)):
-            self._compare(number, before)
+        for row, column in mask.nonzero().tolist():
+            self.unjudged.setdefault(row, {})[before + column] = self.logits[row, column]
 
     def step(self, times: int = 1) -> None:
         """Feed every row a random token, `times` times."""
@@ -184,31 +92,37 @@ class Trial:
             return len(row)
         return max((position + 1 for token, position in row if token != MASKED), default=0)
 
-    def _compare(self, number: int, before: int) -> None:
-        row = self.rows[number]
-        if all(token == MASKED for token, _ in row[before:]):
-            return
-        expected = self.bench.engine.uncached(path(row))[before:]  # column vocab
-        for column, (token, _) in enumerate(row[before:]):
-            if token == MASKED:
-                continue
-            apart = (self.logits[number, column] - expected[column]).abs()  # vocab
-            allowed = self.bench.allowed(expected[column])
-            if not float(apart.max()) <= allowed:  # a NaN is not within anything
-                index = sum(token != MASKED for token, _ in row[: before + column])
-                self.complaints.append(
-                    f"row {number}, token {index}: logits are {float(apart.max()):.1e} from the uncached forward at "
-                    f"vocabulary {int(apart.argmax())}, allowed {allowed:.1e}"
-                )
-                return
+    def found(self) -> list[str]:
+        """Judge what is unjudged; return everything that was wrong so far."""
+        for number, seen in self.unjudged.items():
+            row = self.rows[number]
+            expected = self.bench.engine.uncached(path(row))  # slot vocab
+            wrong = (self._wrong(number, slot, actual, expected[slot]) for slot, actual in sorted(seen.items()))
+            self.complaints += list(filter(None, wrong))[:1]  # what follows a wrong token tells nothing new
+        self.unjudged.clear()
+        return self.complaints
+
+    def _wrong(
+        self, number: int, slot: int, actual: Float[Tensor, " vocab"], expected: Float[Tensor, " vocab"]
+    ) -> str | None:
+        apart, allowed = (actual - expected).abs(), self.bench.allowed(expected)
+        if float(apart.max()) <= allowed:  # a NaN is not within anything
+            return None
+        index = sum(token != MASKED for token, _ in self.rows[number][:slot])
+        return (
+            f"row {number}, token {index}: logits are {float(apart.max()):.1e} from the uncached forward at vocabulary "
+            f"{int(apart.argmax())}, allowed {allowed:.1e}"
+        )
 
     def select(self, parents: Sequence[int]) -> None:
         """Permute the rows."""
+        self.found()
         self.session.select(parents)
         self.rows = [list(self.rows[parent]) for parent in parents]
 
     def crop(self, lengths: Sequence[int]) -> None:
         """Cut the rows: columns behind the last kept token go, dropped tokens before it become masked slots."""
+        self.found()
         self.session.crop(lengths)
         ends = []
         for row, length in zip(self.rows, lengths, strict=True):
@@ -221,11 +135,17 @@ class Trial:
 
     def fork(self) -> Trial:
         """Return a trial of a forked session."""
-        return replace(self, session=self.session.fork(), rows=[list(row) for row in self.rows])
+        return self.beside(self.session.fork())
 
     def beside(self, session: Session) -> Trial:
         """Return a trial of `session`, which must hold what this one holds."""
-        return replace(self, session=session, rows=[list(row) for row in self.rows])
+        return replace(self, session=session, rows=[list(row) for row in self.rows], unjudged={})
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        self.found()
+        self.session.reset()
+        self.rows = []
 
     def probe(self) -> None:
         """Compare the session's probe with what the rows must hold."""
@@ -263,6 +183,18 @@ class Trial:
                 for layer in geometry.layers
             ),
         )
+
+
+def repeats(bench: Bench) -> bool:
+    """Tell whether the engine gives the same bits for the same steps; only then is a copy held to the bit."""
+    prompt, fed = bench.batch(3), bench.batch(1)
+    logits: list[Tensor] = []
+    for _ in range(2):
+        trial = Trial.opened(bench)
+        trial.feed(prompt, prefill=True)
+        trial.feed(fed)
+        logits.append(trial.logits)
+    return torch.equal(logits[0], logits[1])
 
 
 def path(row: Sequence[tuple[int, int]]) -> Path:

@@ -135,15 +135,23 @@ def attend(
     return mixed.reshape(queries.shape)
 
 
+def _table(entries: int, hidden: int) -> nn.Embedding:
+    """Return an embedding whose weights are loaded later.
+
+    Initialising one without memory imports all of torch's compiler: two seconds for numbers nobody reads.
+    """
+    return nn.Embedding(entries, hidden, _weight=torch.empty(entries, hidden))
+
+
 class Decoder(nn.Module):
     """The whole decoder. `config` is read at every forward: what it says is what runs."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab, config.hidden)
+        self.embedding = _table(config.vocab, config.hidden)
         learned = config.coding is Coding.LEARNED
-        self.places = nn.Embedding(config.max_positions or 0, config.hidden) if learned else None
+        self.places = _table(config.max_positions or 0, config.hidden) if learned else None
         self.blocks = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = Scale(config)
         self.head = nn.Linear(config.hidden, config.vocab, bias=False)

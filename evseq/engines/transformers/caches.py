@@ -144,8 +144,10 @@ def restore(
     Raise `EngineError`, naming the layer and attribute, for what is missing, unknown or does not fit.
     """
     given: dict[str, Tensor | Scalar] = {**tensors, **scalars}
+    prefixes = tuple(f"layer.{number}." for number in range(len(layers)))
+    _check_names(set(), {name for name in given if not name.startswith(prefixes)}, "")
     for number, (layer, sizes) in enumerate(zip(stored(cache), layers, strict=True)):
-        prefix = f"layer.{number}."
+        prefix = prefixes[number]
         if given.get(f"{prefix}is_initialized") is True:
             empty = like.new_zeros((rows, sizes.kv_heads, 0, sizes.head_dim))  # row kv_head slot head_dim
             layer.lazy_initialization(empty, empty)
@@ -200,10 +202,10 @@ def _check_count(layer: Stored, columns: int, prefix: str) -> None:
     fed = int(layer.get_seq_length())
     if fed != columns:
         _differ(f"fed {fed} columns", f"fed {columns}", prefix.removesuffix("."))
-    if isinstance(layer, DynamicLayer):
+    if isinstance(layer, DynamicLayer) and layer.is_initialized:
         window = layer.sliding_window if isinstance(layer, DynamicSlidingWindowLayer) else columns + 1
-        for name, state in zip(("keys", "values"), states(layer) or (), strict=False):
-            slots = state.shape[2]
+        for name in ("keys", "values"):
+            slots = getattr(layer, name).shape[2]
             if not min(columns, window - 1) <= slots <= columns:
                 _differ(f"{slots} slots", f"at least {min(columns, window - 1)}, at most {columns}", prefix + name)
 

@@ -58,7 +58,7 @@ class Replay:
             fed = range(len(path) - len(logits), len(path))
             real = [column for column, index in enumerate(fed) if path[index][0] != MASKED]
             deviation = (logits - full[1][fed.start : fed.stop])[real].abs().nan_to_num(nan=torch.inf)
-            worst = max(worst, *deviation.flatten().tolist())
+            worst = max([worst, *deviation.flatten().tolist()])
         return worst
 
     def slot(self, row: int) -> tuple[int, int]:

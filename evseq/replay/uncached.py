@@ -1,0 +1,29 @@
+"""Uncached: one full-prefix forward of an engine, looked at before anything is compared with it."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from evseq.engines.protocol import Engine
+from evseq.history import Path
+from evseq.replay.opening import RAISED, UnusableError, told
+
+__all__ = ["uncached"]
+
+
+def uncached(engine: Engine, path: Path, *, vocab: int) -> Float[Tensor, "position vocab"]:
+    """Run one row without a cache and return a copy of its logits on the CPU.
+
+    Raises UnusableError for whatever the engine raises, and for anything but a table of `vocab` logits per slot.
+    """
+    try:
+        logits = engine.uncached(path)
+    except RAISED as error:
+        raise UnusableError(f"the uncached forward raised {told(error)}") from error
+    expected = [len(path), vocab]
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or list(logits.shape) != expected:
+        shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise UnusableError(f"the uncached forward returned {shape}, expected logits of shape {expected}")
+    # A copy, because an engine may write the next forward into the same buffer.
+    return logits.detach().to("cpu", copy=True)

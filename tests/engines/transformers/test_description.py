@@ -1,0 +1,125 @@
+"""Geometry from a configuration, no weights; and decoders evseq does not judge."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import AutoConfig, LlamaConfig, LlamaForCausalLM
+
+from evseq.engines.transformers import loader
+from evseq.engines.transformers.description import causal_class, describe
+from evseq.errors import TargetError
+from evseq.geometry import Capability, Deciding, Layer, PositionRule, WindowCounts
+
+
+@pytest.mark.parametrize(
+    ("target", "layers"),
+    [
+        ("new/llama", (Layer(kv_heads=2, head_dim=16),) * 2),
+        ("new/mistral?sliding_window=5&num_hidden_layers=3", (Layer(kv_heads=2, head_dim=16, window=5),) * 3),
+        (
+            "new/gemma3_text?num_hidden_layers=3",
+            (
+                Layer(kv_heads=2, head_dim=32, window=8),
+                Layer(kv_heads=2, head_dim=32),
+                Layer(kv_heads=2, head_dim=32, window=8),
+            ),
+        ),
+        ("new/gpt2", (Layer(kv_heads=4, head_dim=16),) * 2),
+        ("new/falcon", (Layer(kv_heads=1, head_dim=16),) * 2),
+    ],
+)
+def test_layers_are_read_from_the_configuration(target: str, layers: tuple[Layer, ...]) -> None:
+    assert loader(target).describe().geometry.layers == layers
+
+
+@pytest.mark.parametrize(
+    ("target", "rule", "positions"),
+    [
+        ("new/llama", PositionRule.SLOT, None),
+        ("new/gpt2", PositionRule.SLOT, 512),
+        ("new/bloom", PositionRule.MASK, None),
+        ("new/opt", PositionRule.MASK, 512),
+        ("new/falcon?alibi=true", PositionRule.MASK, None),
+    ],
+)
+def test_how_tokens_are_numbered_and_how_far(target: str, rule: PositionRule, positions: int | None) -> None:
+    geometry = loader(target).describe().geometry
+    assert (geometry.position_rule, geometry.max_positions) == (rule, positions)
+    assert geometry.window_counts is WindowCounts.SLOTS
+
+
+def test_a_new_model_can_all_but_text() -> None:
+    description = loader("new/llama").describe()
+    assert frozenset(Capability) - description.capabilities == {Capability.TEXT}
+    assert description.deciding is Deciding.PURE
+    assert [kind.name for kind in description.caches] == ["dynamic", "static"]
+    assert description.options == {"attention": ("sdpa", "eager")}
+
+
+def test_a_model_without_sdpa_offers_eager_alone() -> None:
+    assert loader("new/bloom").describe().options == {"attention": ("eager",)}
+
+
+def test_a_kernel_fixed_in_the_target_is_the_only_one() -> None:
+    assert loader("new/llama?attention=eager").describe().options == {"attention": ("eager",)}
+
+
+def test_a_kernel_the_model_lacks_is_refused() -> None:
+    with pytest.raises(TargetError) as refused:
+        loader("new/bloom?attention=sdpa").describe()
+    assert str(refused.value) == "attention=sdpa: BloomForCausalLM has eager\n  help: choose one of these"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "reason"),
+    [
+        ("mamba", "it has layers of type linear_attention; evseq knows full and sliding attention"),
+        ("llama4_text", "it has layers of type chunked_attention; evseq knows full and sliding attention"),
+        ("gpt_neo", "it has layers of type local; evseq knows full and sliding attention"),
+        ("mpt", "its forward takes no position_ids, and how it numbers tokens is not known"),
+        (
+            "deepseek_v3",
+            "its keys and values are compressed (multi-head latent attention), of another shape than its heads",
+        ),
+        ("marian", "it has an encoder, evseq replays decoders"),
+    ],
+)
+def test_a_decoder_evseq_cannot_judge_is_refused_with_the_reason(model_type: str, reason: str) -> None:
+    config = AutoConfig.for_model(model_type)
+    with pytest.raises(TargetError) as refused:
+        describe(config, causal_class(config), text=False, fresh=True)
+    assert str(refused.value) == f"{model_type}: {reason}\n  help: name a decoder of full and sliding attention"
+
+
+def test_quantised_weights_are_refused() -> None:
+    config = LlamaConfig(quantization_config={"quant_method": "gptq", "bits": 4})
+    with pytest.raises(TargetError) as refused:
+        describe(config, LlamaForCausalLM, text=False, fresh=True)
+    assert str(refused.value) == (
+        "llama: its weights are quantised, there is nothing to compute the truth from\n"
+        "  help: name a decoder of full and sliding attention"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (
+            "new/lama",
+            "new/lama: no such model type\n  help: did you mean 'llama'? known are llama, mistral, gemma3_text, gpt2, "
+            "gpt_neox, bloom, qwen3, phi3 and others",
+        ),
+        (
+            "new/mistral?slidin_window=8",
+            "new/mistral: its configuration has no 'slidin_window'\n  help: did you mean 'sliding_window'?",
+        ),
+        (
+            "new/t5",
+            "t5: transformers has no causal language model of this type\n  help: name a decoder, such as llama or gpt2",
+        ),
+    ],
+)
+def test_a_new_model_that_cannot_be_is_refused(target: str, message: str) -> None:
+    with pytest.raises(TargetError) as refused:
+        loader(target).describe()
+    assert str(refused.value) == message

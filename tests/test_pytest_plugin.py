@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evseq.pipeline import qualify
+
+pytest_plugins = ["pytester"]
+
+GREEN = """\
+evseq: 1
+name: green
+about: A step after a prefill is as good as no cache.
+rows:
+  a: [17, 4, 59, 3]
+  b: [8, 21, 40]
+arms:
+  padding: [left, right]
+  dtype: [float64, float32]
+events:
+  - prefill: {rows: {a: 3, b: 2}}
+  - append: {next: 1}
+"""
+ENGINES = """\
+from evseq.engines.reference import loader
+
+
+class Wrapped:
+    def __init__(self, healthy):
+        self.healthy = healthy
+
+    def __getattr__(self, name):
+        return getattr(self.healthy, name)
+
+
+class Session(Wrapped):
+    def append(self, batch):
+        return self.healthy.append(batch) + 1.0
+
+
+class Engine(Wrapped):
+    def open(self, layout):
+        return Session(self.healthy.open(layout))
+
+
+class Broken(Wrapped):
+    def __init__(self):
+        super().__init__(loader("full"))
+
+    def load(self, dtype, options):
+        return Engine(self.healthy.load(dtype, options))
+
+
+class Counted(Wrapped):
+    def __init__(self):
+        super().__init__(loader("full"))
+
+    def load(self, dtype, options):
+        with open("loads", "a") as file:
+            file.write(f"{dtype}\\n")
+        return self.healthy.load(dtype, options)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Load everything once: pytester forgets what a run imports, and libraries in C do not load twice."""
+    script = tmp_path_factory.mktemp("loaded") / "green.evseq.yaml"
+    script.write_text(GREEN)
+    assert qualify("reference:full", [script]).cases
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a folder with a script and engines, and run with evseq's plugin and no other."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(engines=ENGINES)
+    pytester.syspathinsert()
+    (pytester.path / "green.evseq.yaml").write_text(GREEN)
+    return pytester.path
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess("-p", "evseq.pytest_plugin", "-p", "no:cacheprovider", *arguments)
+
+
+@pytest.mark.usefixtures("folder")
+class TestCollection:
+    def test_each_case_is_an_item(self, pytester: pytest.Pytester) -> None:
+        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
+        assert told[:4] == [
+            "green.evseq.yaml::green[left-float64][reference:full]",
+            "green.evseq.yaml::green[left-float32][reference:full]",
+            "green.evseq.yaml::green[right-float64][reference:full]",
+            "green.evseq.yaml::green[right-float32][reference:full]",
+        ]
+
+    def test_the_default_target_is_every_configuration_of_the_reference(self, pytester: pytest.Pytester) -> None:
+        told = run(pytester, "--collect-only", "-q").outlines
+        assert [line for line in told if "left-float64" in line] == [
+            "green.evseq.yaml::green[left-float64][reference:full]",
+            "green.evseq.yaml::green[left-float64][reference:window]",
+            "green.evseq.yaml::green[left-float64][reference:learned]",
+            "green.evseq.yaml::green[left-float64][reference:alibi]",
+            "green.evseq.yaml::green[left-float64][reference:narrow]",
+        ]
+
+    def test_the_project_says_the_target(self, pytester: pytest.Pytester) -> None:
+        pytester.makepyprojecttoml(
+            "[tool.evseq]\ntarget = 'small'\n[tool.evseq.targets.small]\ntarget='reference:alibi'"
+        )
+        told = run(pytester, "--collect-only", "-q").outlines
+        assert told[0] == "green.evseq.yaml::green[left-float64][reference:alibi]"
+
+    def test_a_script_may_name_its_own_target(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(GREEN.replace("rows:", "targets: [reference:alibi]\nrows:", 1))
+        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
+        assert told[0] == "green.evseq.yaml::green[left-float64][reference:alibi]"
+
+    def test_a_target_named_twice_is_collected_once(self, pytester: pytest.Pytester) -> None:
+        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full", "--evseq-target=reference:full")
+        assert sum("left-float64" in line for line in told.outlines) == 1
+
+    def test_arms_are_chosen_by_flags(self, pytester: pytest.Pytester) -> None:
+        flags = ("--evseq-target=reference:full", "--evseq-arm=padding=left", "--evseq-arms=all")
+        told = run(pytester, "--collect-only", "-q", *flags).outlines
+        assert told[:2] == [
+            "green.evseq.yaml::green[left-float64][reference:full]",
+            "green.evseq.yaml::green[left-float32][reference:full]",
+        ]
+
+    def test_folders_pytest_passes_over_are_passed_over(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "build").mkdir()
+        (folder / "build" / "other.evseq.yaml").write_text("nonsense")
+        assert run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").ret == pytest.ExitCode.OK
+
+    def test_a_broken_script_is_an_error_without_a_traceback(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(GREEN.replace("prefill:", "prefil:"))
+        result = run(pytester)
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        told = result.stdout.str()
+        assert re.search(
+            r"ERROR collecting green\.evseq\.yaml _+\n"
+            r"\S+green\.evseq\.yaml:11:5: unknown event 'prefil'\n"
+            r"  10 \| events:\n"
+            r"> 11 \|   - prefil: \{rows: \{a: 3, b: 2\}\}\n"
+            r"  help: did you mean 'prefill'\?",
+            told,
+        )
+        assert "Traceback" not in told
+
+    def test_an_impossible_script_is_an_error_before_anything_runs(
+        self, folder: Path, pytester: pytest.Pytester
+    ) -> None:
+        (folder / "green.evseq.yaml").write_text(GREEN.replace("next: 1", "next: 9"))
+        result = run(pytester, "--evseq-target=reference:full")
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        assert "green.evseq.yaml:12:" in result.stdout.str()
+
+    def test_a_target_that_does_not_exist_is_an_error(self, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=reference:ful")
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        assert "help: did you mean 'reference:full'?" in result.stdout.str()
+
+
+@pytest.mark.usefixtures("folder")
+class TestCases:
+    def test_a_healthy_engine_passes(self, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=reference:full")
+        result.assert_outcomes(passed=4)
+
+    def test_a_case_is_chosen_by_its_name(self, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=reference:full", "-k", "left and float64")
+        result.assert_outcomes(passed=1, deselected=3)
+
+    def test_a_case_is_chosen_by_its_id(self, pytester: pytest.Pytester) -> None:
+        case = "green.evseq.yaml::green[right-float32][reference:full]"
+        run(pytester, "--evseq-target=reference:full", case).assert_outcomes(passed=1)
+
+    def test_a_failure_is_told_in_the_words_of_the_report(self, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=engines:Broken", "-k", "left and float64")
+        result.assert_outcomes(failed=1, deselected=3)
+        told = result.stdout.str()
+        assert re.search(
+            r"_ green\[left-float64\]\[engines:Broken\] _+\n"
+            r"\S+green\.evseq\.yaml:12:5: append: row 'a' index 3: parity: logit .*\n"
+            r"  11 \|   - prefill: \{rows: \{a: 3, b: 2\}\}\n"
+            r"> 12 \|   - append: \{next: 1\}\n",
+            told,
+        )
+        assert re.search(r"^  replay: evseq run \S+green\.evseq\.yaml --target engines:Broken ", told, re.MULTILINE)
+        assert "Traceback" not in told
+
+    def test_an_unsupported_case_is_skipped_with_its_reason(self, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=growing,paged", "-rs")
+        result.assert_outcomes(passed=2, skipped=2)
+        assert "SKIPPED [2] green.evseq.yaml:1: no cache kind 'paged'" in result.outlines
+
+    def test_the_cases_of_a_script_share_one_run(self, folder: Path, pytester: pytest.Pytester) -> None:
+        run(pytester, "--evseq-target=engines:Counted").assert_outcomes(passed=4)
+        assert sorted((folder / "loads").read_text().split()) == ["float32", "float64"]
+
+
+class TestFixture:
+    TEST = """
+    def test_red(evseq):
+        evseq.assert_qualified("engines:Broken", "green.evseq.yaml")
+
+    def test_green(evseq):
+        assert evseq.assert_qualified("reference:full", ["green.evseq.yaml"]).passed
+
+    def test_result(evseq):
+        assert not evseq("engines:Broken", "green.evseq.yaml").passed
+
+    def test_named(evseq):
+        assert evseq("small", "green.evseq.yaml").targets == ("reference:alibi",)
+    """
+
+    @pytest.mark.usefixtures("folder")
+    def test_targets_are_qualified(self, pytester: pytest.Pytester) -> None:
+        pytester.makepyprojecttoml("[tool.evseq.targets.small]\ntarget = 'reference:alibi'")
+        pytester.makepyfile(self.TEST)
+        result = run(pytester, "-k", "test_")
+        result.assert_outcomes(passed=3, failed=1, deselected=20)
+        told = result.stdout.str()
+        assert re.search(r"_ test_red _+\n\ngreen\.evseq\.yaml:12:5: append: row 'a' index 3: parity: ", told)
+        assert re.search(r"^FAILED: 4 of 4 cases, ", told, re.MULTILINE)
+
+
+def test_importing_the_plugin_loads_nothing_heavy() -> None:
+    asked = "import sys, evseq.pytest_plugin; print({'torch', 'pydantic', 'yaml', 'rich', 'click'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout == "set()\n"

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evseq.settings import SETTINGS
+
+
+def refused(name: str, raw: Any) -> str:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is the expectation
+        SETTINGS[name].read(raw)
+    return str(error.value)
+
+
+class TestRead:
+    def test_a_target_is_one_text_or_a_list(self) -> None:
+        assert SETTINGS["target"].read("my folder:x") == ("my folder:x",)
+        assert SETTINGS["target"].read(["a:b", "c:d"]) == ("a:b", "c:d")
+
+    @pytest.mark.parametrize("raw", [[], 3, [""], ["a", 2], {"a": "b"}])
+    def test_what_names_no_target_is_refused(self, raw: Any) -> None:
+        assert refused("target", raw) == (
+            f"{raw!r} names no target\n  help: write a text such as 'reference:window', or a list of them"
+        )
+
+    def test_values_of_one_arm_add_up(self) -> None:
+        assert SETTINGS["arm"].read(("dtype=float64", "dtype=float32", "chunk=2")) == {
+            "dtype": ("float64", "float32"),
+            "chunk": ("2",),
+        }
+
+    def test_a_table_of_arms_takes_a_value_or_a_list(self) -> None:
+        assert SETTINGS["arm"].read({"dtype": "float64,float32", "padding": ["left", "right"], "chunk": 2}) == {
+            "dtype": ("float64", "float32"),
+            "padding": ("left", "right"),
+            "chunk": ("2",),
+        }
+
+    @pytest.mark.parametrize("raw", ["dtype", "=float64", "dtype=", "dtype=float64,", "dtype=,"])
+    def test_an_arm_without_name_or_value_is_refused(self, raw: str) -> None:
+        assert refused("arm", (raw,)) == (
+            f"{raw!r} keeps no value of an arm\n"
+            "  help: write name=value,value with values of that arm, as in dtype=float64,float32"
+        )
+
+    @pytest.mark.parametrize("values", [[], True, [1.5], {}, "", [""]])
+    def test_a_table_of_arms_holds_words_and_integers(self, values: Any) -> None:
+        assert refused("arm", {"chunk": values}) == (
+            f"chunk = {values!r} keeps no value of an arm\n"
+            "  help: write name=value,value with values of that arm, as in dtype=float64,float32"
+        )
+
+    @pytest.mark.parametrize("raw", [0, -1, 1025, True, 1.0, "1.0", "-1", "\u0663"])
+    def test_what_is_no_number_of_threads_is_refused(self, raw: Any) -> None:
+        assert refused("threads", raw).startswith(f"{raw!r} is no number of threads")
+
+    @pytest.mark.parametrize("raw", ["product", 3])
+    def test_an_unknown_selection_is_refused(self, raw: Any) -> None:
+        assert refused("arms", raw) == f"{raw!r} selects no cases\n  help: use pairwise or all"
+
+    @pytest.mark.parametrize("raw", ["", 3])
+    def test_what_is_no_path_is_refused(self, raw: Any) -> None:
+        assert refused("record", raw) == f"{raw!r} is no path\n  help: write a text"
+
+
+class TestShow:
+    @pytest.mark.parametrize(
+        ("name", "value", "told"),
+        [
+            ("jsonl", None, "-"),
+            ("jsonl", Path("a b"), "a b"),
+            ("threads", 2, "2"),
+            ("target", ("a:b", "c d"), "a:b 'c d'"),
+            ("arm", {"dtype": ("float64", "float32"), "chunk": ("2",)}, "dtype=float64,float32 chunk=2"),
+            ("arm", {}, "-"),
+        ],
+    )
+    def test_values_are_shown_as_flags_take_them(self, name: str, value: Any, told: str) -> None:
+        assert SETTINGS[name].show(value) == told
+
+    def test_defaults_read_as_themselves(self) -> None:
+        said = {name: setting.default for name, setting in SETTINGS.items() if setting.default is not None}
+        assert {name: SETTINGS[name].read(value) for name, value in said.items()} == said
