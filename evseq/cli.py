@@ -12,7 +12,7 @@ import click
 
 from evseq import flags
 from evseq.config import Config, configure
-from evseq.errors import EvseqError, UsageError
+from evseq.errors import EvseqError, UsageError, nearest
 from evseq.settings import SETTINGS
 from evseq.verdict.result import Exit
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evseq.pipeline import Settings
     from evseq.report.terminal import Terminal
     from evseq.report.watchers import View
+    from evseq.script.document import Script
 
 __all__ = ["main"]
 
@@ -238,6 +239,23 @@ def _named(scripts: tuple[str, ...], *, suite: bool) -> tuple[str, ...]:
     return scripts
 
 
+def _refuse_unknown_arms(config: Config, scripts: Sequence[Script]) -> None:
+    """Raise UsageError for a filter of an arm that no script has.
+
+    Rows with a case per line are arms too, and an engine's own options are told by a dot.
+    """
+    from evseq.script.arms import BUILT_IN
+    from evseq.script.rows import Each
+
+    lines = {name for script in scripts for name, row in script.rows.items() if isinstance(row, Each)}
+    known = sorted({*BUILT_IN, *lines, *(name for script in scripts for name in script.arms)})
+    for name in config.arm:
+        if "." not in name and name not in known:
+            close = nearest(name, known)
+            hint = f"did you mean {close!r}?" if close else f"arms are {', '.join(known)}"
+            raise UsageError(f"{config.origins['arm']}: no arm {name!r} in these scripts\n  help: {hint}")
+
+
 def _run_settings(config: Config) -> Settings:
     from evseq.pipeline import Settings
 
@@ -260,6 +278,7 @@ def _run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, g
 
     config = configure(given)
     parsed = pipeline.read_scripts(_named(scripts, suite=suite), suite=suite)
+    _refuse_unknown_arms(config, parsed)
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
     if config.jsonl is not None:
         names = [*scripts, *(("suite",) if suite else ())]

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import shlex
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self
 
 from evseq.engines.registry import find, targets
 from evseq.errors import Problem, ScriptError
 from evseq.geometry import Capability
+from evseq.replay.opening import UnusableError, described, tokenized
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.library import SUITE, read_all
-from evseq.verdict.result import Case, Check, Finding, Forwards, Outcome, Result
+from evseq.verdict.label import Label, label
+from evseq.verdict.result import Case, Finding, Forwards, Result
 
 if TYPE_CHECKING:
-    from evseq.engines.protocol import Loader
     from evseq.geometry import Description
-    from evseq.replay.fresh import Fresh
     from evseq.replay.group import Group
     from evseq.replay.target import Target
-    from evseq.verdict.judge import Label
+    from evseq.replay.targets import Targets
+    from evseq.script.texts import Tokenize
 
 __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "check", "judge", "qualify", "read_scripts", "run", "selected"]
 
@@ -77,7 +79,7 @@ def read_scripts(names: Sequence[str | Path], *, suite: bool = False) -> tuple[S
 
 def selected(script: Script, target: str, settings: Settings) -> tuple[CaseArms, ...]:
     """Return the cases of `script` on one target."""
-    description = find(target).describe()
+    description = described(target, find(target))
     return cases(script, description, engine=_engine(target), mode=settings.mode, only=settings.only)
 
 
@@ -87,17 +89,23 @@ def check(scripts: Sequence[Script], target: str | None, settings: Settings) -> 
     Raises ScriptError with the problems of all scripts.
     """
     problems: list[Problem] = []
-    for loader, engine in [(find(text), _engine(text)) for text in targets(target)] if target else [(None, "")]:
-        description = loader.describe() if loader else None
-        worded = loader and description and Capability.TEXT in description.capabilities
-        tokenize = loader.tokenize if loader and worded else None
+    for text in targets(target) if target else (None,):
+        description, tokenize = (None, None) if text is None else _read(text)
         for script in scripts:
             try:
-                lowering.check(script, description, engine=engine, mode=settings.mode, tokenize=tokenize)
+                lowering.check(script, description, engine=_engine(text), mode=settings.mode, tokenize=tokenize)
             except ScriptError as error:
                 problems += error.problems
     if problems:
         raise ScriptError(problems)
+
+
+def _read(text: str) -> tuple[Description, Tokenize | None]:
+    """Return a target's description, and its tokenizer if it declares one."""
+    loader = find(text)
+    description = described(text, loader)
+    worded = Capability.TEXT in description.capabilities
+    return description, partial(tokenized, text, loader) if worded else None
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -131,6 +139,8 @@ def run(
     from evseq.verdict.arithmetic import one_head
 
     started = time.perf_counter()
+    arithmetic = one_head()
+    told = _Told(watch)
     with Run(settings) as running:
         work = [
             (script, text, chosen)
@@ -138,26 +148,45 @@ def run(
             if (chosen := running.selected(script, text))
         ]
         running.check(work)
-        if watch:
-            watch.planned(sum(len(chosen) for _, _, chosen in work))
+        told.planned(sum(len(chosen) for _, _, chosen in work))
         done: list[ScriptResult] = []
         interrupted = False
         try:
             for script, text, chosen in work:
-                if watch:
-                    watch.started(script.name, text)
-                done.append(running.run_script(script, text, chosen, watch=watch))
+                told.started(script.name, text)
+                done.append(running.run_script(script, text, chosen, watch=told))
         except KeyboardInterrupt:
             interrupted = True
         return Result(
-            cases=tuple(case for result in done for case in result.cases),
+            cases=tuple(told.cases),
             targets=tuple(dict.fromkeys(text for _, text, _ in work)),
             forwards=sum((result.forwards for result in done), Forwards()),
             seconds=time.perf_counter() - started,
-            findings=(*one_head(), *(finding for result in done for finding in result.findings)),
+            findings=(*arithmetic, *(finding for result in done for finding in result.findings)),
             interrupted=interrupted,
             threads=settings.threads,
         )
+
+
+class _Told:
+    """Keeps every case that finished, also those of a script that was then interrupted, and passes it on."""
+
+    def __init__(self, watch: Watcher | None) -> None:
+        self.cases: list[Case] = []
+        self._watch = watch
+
+    def planned(self, cases: int) -> None:
+        if self._watch:
+            self._watch.planned(cases)
+
+    def started(self, script: str, target: str) -> None:
+        if self._watch:
+            self._watch.started(script, target)
+
+    def finished(self, case: Case) -> None:
+        self.cases.append(case)
+        if self._watch:
+            self._watch.finished(case)
 
 
 class Run:
@@ -165,19 +194,18 @@ class Run:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._targets: dict[str, Target] = {}
-        self._fresh: Fresh | None = None
+        self._targets: Targets | None = None
         self._threads: int | None = None
 
     def __enter__(self) -> Self:
         import torch
 
-        from evseq.replay.fresh import Fresh
+        from evseq.replay.targets import Targets
 
         # One thread: two on busy cores were twenty times slower, and results depend on the number.
         self._threads = torch.get_num_threads()
         torch.set_num_threads(self.settings.threads)
-        self._fresh = Fresh(threads=self.settings.threads)
+        self._targets = Targets(threads=self.settings.threads)
         return self
 
     def __exit__(
@@ -185,20 +213,14 @@ class Run:
     ) -> None:
         import torch
 
-        assert self._fresh is not None
-        self._fresh.close()
-        self._targets.clear()
+        assert self._targets is not None
+        self._targets.close()
         torch.set_num_threads(self._threads or 1)
 
     def target(self, named: str | object) -> Target:
         """Open a target by its text, a loader, or a transformers model; once."""
-        from evseq.replay.target import Target
-
-        assert self._fresh is not None
-        text, loader = (named, None) if isinstance(named, str) else _in_memory(named)
-        if text not in self._targets:
-            self._targets[text] = Target(text=text, loader=loader or find(text), fresh=self._fresh)
-        return self._targets[text]
+        assert self._targets is not None
+        return self._targets.target(named)
 
     def selected(self, script: Script, text: str) -> tuple[CaseArms, ...]:
         """Return the cases of `script` on an opened target."""
@@ -221,18 +243,25 @@ class Run:
         self, script: Script, text: str, chosen: Sequence[CaseArms], *, watch: Watcher | None = None
     ) -> ScriptResult:
         """Lower, ask the oracle, play and judge the chosen cases of one script on one target."""
-        from evseq.replay.group import observe
         from evseq.replay.keep import keep
 
         target = self.target(text)
-        lowered = lowering.lower(
-            script, chosen, description=target.description, tokenize=target.tokenize, greedy=target.greedy
-        )
-        with tempfile.TemporaryDirectory(prefix="evseq-") as folder:
-            group = observe(lowered, target=target, folder=Path(folder))
+        group = self._observed(script, target, chosen)
         if self.settings.record is not None:
             keep(self.settings.record / _file(script, text), script=script, target=target, chosen=chosen, group=group)
-        return _judged(script, text, target.description, chosen, group, watch=watch)
+        labels = [label(script, case, text, in_memory=target.in_memory) for case in chosen]
+        return _judged(script, labels, target.description, chosen, group, watch=watch)
+
+    def _observed(self, script: Script, target: Target, chosen: Sequence[CaseArms]) -> Group:
+        from evseq.replay.group import observe, unreferenced
+
+        lower = partial(lowering.lower, script, chosen, description=target.description, tokenize=target.tokenize)
+        try:
+            lowered = lower(greedy=target.greedy)
+        except UnusableError as error:  # what the deciding dtype would choose cannot be known
+            return unreferenced(lower(), str(error))
+        with tempfile.TemporaryDirectory(prefix="evseq-") as folder:
+            return observe(lowered, target=target, folder=Path(folder))
 
 
 def judge(path: Path) -> Result:
@@ -241,15 +270,20 @@ def judge(path: Path) -> Result:
 
     started = time.perf_counter()
     held = kept(path)
-    result = _judged(held.script, held.target, held.description, held.chosen, held.group)
+    labels = [label(held.script, case, held.target, in_memory=held.in_memory) for case in held.chosen]
+    result = _judged(held.script, labels, held.description, held.chosen, held.group)
     return Result(
-        cases=result.cases, targets=(held.target,), forwards=result.forwards, seconds=time.perf_counter() - started
+        cases=result.cases,
+        targets=(held.target,),
+        forwards=result.forwards,
+        seconds=time.perf_counter() - started,
+        threads=held.threads,
     )
 
 
 def _judged(
     script: Script,
-    text: str,
+    labels: Sequence[Label],
     description: Description,
     chosen: Sequence[CaseArms],
     group: Group,
@@ -258,18 +292,18 @@ def _judged(
 ) -> ScriptResult:
     from evseq.verdict.cause import explained
     from evseq.verdict.evidence import Evidence
-    from evseq.verdict.judge import Label, judge
+    from evseq.verdict.judge import judge
+    from evseq.verdict.unjudged import unreferenced, unsupported
 
     judged: list[Case] = []
-    for case, observed in zip(chosen, group.recordings, strict=True):
-        label = Label(id=_id(script, case, text), target=text, replay=_replay(script, case, text))
-        if observed == "":
-            judged.append(_unreferenced(script, case, label, str(group.broken)))
+    for called, case, observed in zip(labels, chosen, group.recordings, strict=True):
+        if observed is None:
+            judged.append(unreferenced(script, case, called, str(group.broken)))
         elif isinstance(observed, str) or group.references is None:
-            judged.append(_unsupported(script, case, label, str(observed)))
+            judged.append(unsupported(script, case, called, str(observed)))
         else:
             evidence = Evidence(recording=observed, references=group.references, script=script, description=description)
-            judged.append(judge(evidence, label))
+            judged.append(judge(evidence, called))
     told = explained(judged)
     if watch:
         for finished in told:
@@ -303,58 +337,12 @@ def _own(script: Script) -> list[str]:
     return [single for target in script.targets for single in targets(target)]
 
 
-def _in_memory(model: object) -> tuple[str, Loader]:
-    name = type(model).__name__
-    if all(callable(getattr(model, method, None)) for method in ("describe", "tokenize", "load")):
-        return f"memory:{name}", cast("Loader", model)
-    from evseq.engines.transformers import in_memory
-
-    return f"transformers:memory/{name}", in_memory(model)
-
-
 def _engine(target: str | None) -> str:
     return (target or "").partition(":")[0]
 
 
 def _file(script: Script, target: str) -> str:
+    """Return a name that tells script and target; the digits keep apart what the rest would not."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", f"{script.name}.{target}")
-    return f"{safe}.recording.safetensors"
-
-
-def _id(script: Script, case: CaseArms, target: str) -> str:
-    return f"{script.name}[{case.id}][{target}]"
-
-
-def _replay(script: Script, case: CaseArms, target: str) -> str:
-    words = ["evseq", "run", script.source.file, "--target", target]
-    for name, value in case.arms.items():
-        words += ["--arm", f"{name}={value}"]
-    return shlex.join(words)
-
-
-def _unreferenced(script: Script, case: CaseArms, label: Label, error: str) -> Case:
-    """Fail a case that has nothing to be compared with."""
-    event = script.events[0].word
-    finding = Finding(
-        check=Check.REFERENCE,
-        place=str(script.place(("events", 0, event), key=True)),
-        event=event,
-        step=0,
-        row=None,
-        index=None,
-        message=f"the uncached forward raised {error}",
-    )
-    return replace(_unsupported(script, case, label, ""), outcome=Outcome.FAILED, reason=None, findings=(finding,))
-
-
-def _unsupported(script: Script, case: CaseArms, label: Label, reason: str) -> Case:
-    return Case(
-        id=label.id,
-        script=script.name,
-        file=script.source.file,
-        target=label.target,
-        arms=case.arms,
-        outcome=Outcome.UNSUPPORTED,
-        reason=reason,
-        replay=label.replay,
-    )
+    digits = hashlib.sha256(f"{script.source.file}\n{target}".encode()).hexdigest()[:8]
+    return f"{safe}.{digits}.recording.safetensors"

@@ -11,12 +11,16 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+import shapes
+
+ROOT = Path(__file__).resolve().parent.parent
+
 # Read when torch loads, which no conftest does. Two threads on busy cores were twenty times slower than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Checks the shapes in the signatures of the rooms that compute. Installed here and not by jaxtyping's own option, which
-# refuses once the package is imported, and evseq's pytest plugin is imported before any option is read.
-install_import_hook(["evseq.engines", "evseq.replay", "evseq.verdict"], "shapes.checked")
+# Checks the shapes of every signature that has some. Installed here and not by jaxtyping's own option, which refuses
+# once the package is imported, and evseq's pytest plugin is imported before any option is read.
+install_import_hook(shapes.modules(ROOT / "evseq"), "shapes.checked")
 
 # A run that fails must fail again; and a busy machine is no reason to fail.
 settings.register_profile("evseq", derandomize=True, deadline=None)
@@ -24,8 +28,6 @@ settings.load_profile("evseq")
 
 # Scripts that are wrong on purpose are read by a test; evseq's own plugin would report them.
 collect_ignore_glob = ["script/broken/*"]
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,17 @@ class TestExitCodes:
                 ["run", ".", "--threads", "x"],
                 "--threads: 'x' is no number of threads\n  help: use a whole number from 1 to 1024; 1 repeats best\n",
             ),
+            (
+                ["run", ".", "--arm", "paddin=left"],
+                "--arm: no arm 'paddin' in these scripts\n  help: did you mean 'padding'?\n",
+            ),
+            (
+                ["run", ".", "--arm", "zzz=1"],
+                (
+                    "--arm: no arm 'zzz' in these scripts\n"
+                    "  help: arms are cache, capacity, chunk, dtype, padding, positions\n"
+                ),
+            ),
             (["run", ".", "-v", "-q"], "-v and -q exclude each other\n  help: keep one of them\n"),
             (
                 ["run", ".", "--target", "refrence:full"],
@@ -238,6 +249,12 @@ class TestRun:
         (here / "green.evseq.yaml").write_text(wide)
         assert main(["run", ".", "--target", "reference:full", "--arms", "all"]) == Exit.PASSED
         assert "PASSED: 12 cases" in capsys.readouterr().out
+
+    def test_one_line_of_a_file_is_chosen_by_its_number(self, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (here / "lines.txt").write_text("[1, 2, 3, 4]\n[5, 6, 7, 8]\n")
+        (here / "green.evseq.yaml").write_text(GREEN.replace("[17, 4, 59, 3]", "{each: lines.txt}"))
+        assert main(["run", ".", "--target", "reference:full", "--arm", "a=2", "--arm", "padding=left"]) == Exit.PASSED
+        assert "green[left-2][reference:full]\n" in capsys.readouterr().out
 
     def test_the_project_names_targets(self, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (here / "pyproject.toml").write_text("[tool.evseq.targets.small]\ntarget = 'reference:alibi'\n")

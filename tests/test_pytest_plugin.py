@@ -66,7 +66,7 @@ class Counted(Wrapped):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Load everything once: pytester forgets what a run imports, and libraries in C do not load twice."""
     script = tmp_path_factory.mktemp("loaded") / "green.evseq.yaml"
@@ -75,7 +75,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture
-def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
     """Stand in a folder with a script and engines, and run with evseq's plugin and no other."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(engines=ENGINES)

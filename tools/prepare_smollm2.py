@@ -43,7 +43,7 @@ def convert(gguf: Path, into: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
     read = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     config = read.config
     del config.quantization_config  # the weights are plain by now, and a model that says otherwise refuses to be cast

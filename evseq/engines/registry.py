@@ -135,7 +135,7 @@ def _one_wanted(text: str) -> TargetError:
 
 def _unknown(text: str, entries: dict[str, EntryPoint]) -> TargetError:
     name, colon, rest = text.partition(":")
-    close = nearest(name, entries)
+    close = nearest(name, entries) if "." not in name else None  # a dotted name is no misspelt engine
     hint = f"did you mean '{close}{colon}{rest}'? " if close else ""
     what = f"no engine or module {name!r}" if colon else f"no engine {name!r}"
     return TargetError(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from evseq.engines.protocol import CacheView
 
-__all__ = ["Contents", "contents", "moved"]
+__all__ = ["Contents", "contents", "moved", "same_bits"]
 
 _WORD = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -48,6 +48,13 @@ def moved(before: Contents, after: Contents) -> list[tuple[int, int, int]]:
         for position, word in old.items()
         if new.get(position, word) != word
     ]
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors hold the same bits; two NaN of the same bits are equal, 0 and -0 are not."""
+    return one.dtype == other.dtype and torch.equal(
+        one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8)
+    )
 
 
 def _sums(array: Float[Tensor, "row kv_head slot head_dim"], *, salt: int) -> Int[Tensor, "row slot"]:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import torch
 
+from evseq.replay.opening import UnusableError
 from evseq.replay.oracle import Oracle
 from evseq.replay.player import play
-from evseq.replay.recording import Recording
+from evseq.replay.recording import Failure, Recording
 from evseq.replay.references import References
 from evseq.replay.target import Options, Target
 from evseq.script.lower import Lowered
 from evseq.script.steps import Feed, Load, Plan
 
-__all__ = ["Group", "Work", "observe"]
+__all__ = ["Group", "Work", "observe", "unreferenced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +31,21 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Recordings in the order of the cases, a reason where one was not supported.
+    """Recordings in the order of the cases, a reason where one was not supported, None where there was no reference.
 
-    `references` are None where nothing ran, because no case is supported or because the uncached side raised `broken`.
+    `references` are None where nothing ran, because no case is supported or because the uncached side is `broken`.
     """
 
-    recordings: tuple[Recording | str, ...]
+    recordings: tuple[Recording | str | None, ...]
     references: References | None
     work: Work
     broken: str | None = None
+
+
+def unreferenced(lowered: Lowered, broken: str, *, work: Work | None = None) -> Group:
+    """Return the group of cases that have nothing to be compared with."""
+    recordings = tuple(plan if isinstance(plan, str) else None for plan in lowered.plans)
+    return Group(recordings=recordings, references=None, work=work or Work(), broken=broken)
 
 
 def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
@@ -49,13 +56,14 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
     plans = [plan for plan in lowered.plans if isinstance(plan, Plan)]
     if not plans:
         return Group(recordings=tuple(str(reason) for reason in lowered.plans), references=None, work=Work())
-    chosen = target.reference_forwards
+    before = target.reference_forwards
     description = target.description
     oracle = Oracle(
         tree=lowered.tree,
         engine=target.engine,
         deciding=description.deciding,
         layers=len(description.geometry.layers),
+        vocab=description.geometry.vocab,
     )
     with torch.no_grad():
         try:
@@ -63,42 +71,41 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
                 dict.fromkeys(plan.dtype for plan in plans),
                 {node for plan in plans for node in _nodes(plan)},
             )
-        except Exception as error:  # noqa: BLE001 - whatever an engine raises is an observation
-            return Group(
-                recordings=tuple(plan if isinstance(plan, str) else "" for plan in lowered.plans),
-                references=None,
-                work=Work(oracle=oracle.forwards, reference=oracle.reference_forwards),
-                broken=f"{type(error).__name__}: {error}",
-            )
+        except UnusableError as error:
+            return unreferenced(lowered, str(error), work=_work(oracle))
         recordings = [
             _play(plan, target=target, folder=folder / str(number)) if isinstance(plan, Plan) else plan
             for number, plan in enumerate(lowered.plans)
         ]
         changed = oracle.changed()
-    repeats = {
-        (plan.dtype, plan.cache): target.repeats(plan.dtype, plan.cache, _options(plan, target)) for plan in plans
-    }
     return Group(
         recordings=tuple(recordings),
-        references=replace(references, repeats=repeats, changed=changed),
-        work=Work(
-            leaves=len(oracle.leaves),
-            oracle=oracle.forwards,
-            reference=oracle.reference_forwards + target.reference_forwards - chosen,
-        ),
+        references=replace(references, changed=changed),
+        work=_work(oracle, besides=target.reference_forwards - before),
     )
+
+
+def _work(oracle: Oracle, *, besides: int = 0) -> Work:
+    return Work(leaves=len(oracle.leaves), oracle=oracle.forwards, reference=oracle.reference_forwards + besides)
 
 
 def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     folder.mkdir()
     dtype, options = plan.dtype, _options(plan, target)
-    return play(
+    try:
+        engine = target.engine(dtype, options)
+    except UnusableError as error:  # under these options; under its defaults it is what the references come from
+        failure = Failure(step=0, session=plan.steps[0].session, error=str(error))
+        return Recording(plan=plan, failures=[failure])
+    recording = play(
         plan,
-        engine=target.engine(dtype, options),
+        engine=engine,
         description=target.description,
         folder=folder,
         fresh=lambda: target.remote(dtype, options),
     )
+    recording.repeats = target.repeats(dtype, plan.cache, options)
+    return recording
 
 
 def _options(plan: Plan, target: Target) -> Options:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from evseq.cache.identity import NOTHING, Difference, Identity
 from evseq.cache.sealed import SealedKind, open_sealed, seal
+from evseq.errors import CacheError, ScriptError
 from evseq.geometry import Deciding, Description, Dtype
 from evseq.replay.group import Group, Work
 from evseq.replay.recording import Asked, Failure, Fed, Forced, Moved, Probed, Recording
@@ -22,6 +24,7 @@ from evseq.script.cases import CaseArms
 from evseq.script.document import Script, parse
 from evseq.script.lower import Lowered, lower
 from evseq.script.source import parse_yaml
+from evseq.script.steps import Plan
 
 __all__ = ["Kept", "keep", "kept"]
 
@@ -41,10 +44,15 @@ class Kept:
     description: Description
     chosen: tuple[CaseArms, ...]
     group: Group
+    in_memory: bool
+    threads: int
 
 
 def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArms], group: Group) -> None:
-    """Write one group. The plans are not written: they follow from script, arms, description, tokens and choices."""
+    """Write one group; nothing where there was nothing to compare with.
+
+    The plans are not written, only their digest: they follow from script, arms, description, tokens and choices.
+    """
     references = group.references
     if references is None:
         return
@@ -53,7 +61,7 @@ def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArm
         tensors |= {f"err.{dtype}": err, f"finite.{dtype}": references.finite[dtype]}
     cases = []
     for number, recording in enumerate(group.recordings):
-        if isinstance(recording, str):
+        if not isinstance(recording, Recording):
             cases.append({"unsupported": recording})
             continue
         observed, logits = _facts(recording)
@@ -63,6 +71,7 @@ def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArm
         "script": script.source.text,
         "file": script.source.file,
         "target": target.text,
+        "in_memory": target.in_memory,
         "description": _DESCRIPTION.dump_python(target.description, mode="json"),
         "arms": [dict(case.arms) for case in chosen],
         "tokenized": [[text, list(ids)] for text, ids in target.tokenized.items()],
@@ -73,9 +82,10 @@ def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArm
             "dependent": references.dependent,
             "causal_gap": references.causal_gap,
             "layers": references.layers,
-            "repeats": [[dtype.value, cache, same] for (dtype, cache), same in references.repeats.items()],
-            "changed": [dtype.value for dtype in references.changed],
+            "changed": {dtype.value: told for dtype, told in references.changed.items()},
         },
+        "threads": target.fresh.threads,
+        "plans": _digest([case if isinstance(case, str) or case is None else case.plan for case in group.recordings]),
         "work": asdict(group.work),
         "cases": cases,
     }
@@ -85,21 +95,50 @@ def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArm
 
 
 def kept(path: Path) -> Kept:
-    """Read one group back. Raises CacheError for a damaged file."""
+    """Read one group back. Raises CacheError for a damaged file, and where its script is planned otherwise by now."""
     sealed = open_sealed(path, kind=SealedKind.RECORDING)
-    held: Mapping[str, Any] = json.loads(str(sealed.scalars["facts"]))
+    try:
+        held: Mapping[str, Any] = json.loads(str(sealed.scalars["facts"]))
+        return _kept(path, held, sealed.tensors)
+    except (KeyError, OSError, TypeError, ValueError, ScriptError) as error:
+        raise CacheError(
+            f"{path}: facts: not what this evseq writes: {type(error).__name__}: {error}\n"
+            "  help: record the run again, or judge it with the evseq that recorded it"
+        ) from error
+
+
+def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kept:
     script = parse(parse_yaml(held["script"], file=held["file"]))
     description = _DESCRIPTION.validate_python(held["description"])
     chosen = tuple(CaseArms(arms=arms) for arms in held["arms"])
     tokenized = {text: tuple(ids) for text, ids in held["tokenized"]}
     choices = {tuple(tokens): token for tokens, token in held["chosen"]}
     lowered = lower(script, chosen, description=description, tokenize=tokenized.__getitem__, greedy=choices.__getitem__)
+    if _digest(lowered.plans) != held["plans"]:
+        raise CacheError(
+            f"{path}: plans: this evseq, or a text beside the script, gives the script other steps than were recorded\n"
+            "  help: record the run again"
+        )
     group = Group(
-        recordings=tuple(_recordings(lowered, held["cases"], sealed.tensors)),
-        references=_references(held, sealed.tensors),
+        recordings=tuple(_recordings(lowered, held["cases"], tensors)),
+        references=_references(held, tensors),
         work=Work(**held["work"]),
     )
-    return Kept(script=script, target=held["target"], description=description, chosen=chosen, group=group)
+    return Kept(
+        script=script,
+        target=held["target"],
+        description=description,
+        chosen=chosen,
+        group=group,
+        in_memory=held["in_memory"],
+        threads=held["threads"],
+    )
+
+
+def _digest(plans: Iterable[Plan | str | None]) -> str:
+    """Return SHA-256 of everything a plan does; sets are left out, whose order differs between processes."""
+    steps = [(plan.steps, plan.layouts, sorted(plan.loud)) if isinstance(plan, Plan) else plan for plan in plans]
+    return hashlib.sha256(repr(steps).encode()).hexdigest()
 
 
 def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -111,6 +150,7 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "moved": [asdict(moved) for moved in recording.moved],
         "failures": [asdict(failure) for failure in recording.failures],
         "peak_cache_bytes": recording.peak_cache_bytes,
+        "repeats": recording.repeats,
         "seconds": recording.seconds,
     }
     logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
@@ -127,7 +167,6 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
         recordings.append(
             Recording(
                 plan=plan,
-                dtype=plan.dtype,
                 fed=[
                     Fed(**_tupled(fed), logits=tensors[f"case.{number}.fed.{place}"])
                     for place, fed in enumerate(facts["fed"])
@@ -141,6 +180,7 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                 moved=[Moved(**moved) for moved in facts["moved"]],
                 failures=[Failure(**failure) for failure in facts["failures"]],
                 peak_cache_bytes=facts["peak_cache_bytes"],
+                repeats=facts["repeats"],
                 seconds=facts["seconds"],
             )
         )
@@ -160,8 +200,7 @@ def _references(held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Refer
         dependent=facts["dependent"],
         causal_gap=facts["causal_gap"],
         layers=facts["layers"],
-        repeats={(Dtype(dtype), cache): same for dtype, cache, same in facts["repeats"]},
-        changed=tuple(Dtype(dtype) for dtype in facts["changed"]),
+        changed={Dtype(dtype): told for dtype, told in facts["changed"].items()},
     )
 
 

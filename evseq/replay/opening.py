@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evseq.errors import EngineError, EvseqError, TargetError
+from evseq.geometry import Description
 
 if TYPE_CHECKING:
     from evseq.engines.protocol import Loader
-    from evseq.geometry import Description
 
-__all__ = ["RAISED", "UnusableError", "described", "told", "tokenized"]
+__all__ = ["RAISED", "UnusableError", "described", "tokenized", "told"]
 
 RAISED = (Exception, SystemExit)
 """What an engine may raise. One that ends the process has failed too; only interrupts end a run."""
@@ -23,19 +23,25 @@ class UnusableError(EngineError):
 def described(text: str, loader: Loader) -> Description:
     """Return a target's description. Raises TargetError for whatever its loader raises."""
     try:
-        return loader.describe()
+        found: object = loader.describe()
     except EvseqError:
         raise
     except RAISED as error:
         raise TargetError(
             f"{text}: describing it raised {told(error)}\n  help: `describe` of its loader must work without weights"
         ) from error
+    if not isinstance(found, Description):
+        raise TargetError(
+            f"{text}: describing it gave a {type(found).__name__}\n"
+            "  help: `describe` of its loader must return an evseq.geometry.Description"
+        )
+    return found
 
 
 def tokenized(text: str, loader: Loader, words: str) -> tuple[int, ...]:
     """Return the ids of `words`. Raises TargetError for whatever the target's loader raises."""
     try:
-        return tuple(loader.tokenize(words))
+        return tuple(int(token) for token in loader.tokenize(words))
     except EvseqError:
         raise
     except RAISED as error:

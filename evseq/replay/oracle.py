@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from evseq.engines.protocol import Engine
 from evseq.geometry import Deciding, Dtype
 from evseq.history import MASKED, Path, Tree
+from evseq.replay.contents import same_bits
 from evseq.replay.opening import UnusableError
 from evseq.replay.references import References
 from evseq.replay.uncached import uncached
@@ -77,15 +78,17 @@ class Oracle:
 
     def changed(self) -> Mapping[Dtype, str]:
         """Run the first leaf again in every dtype; say of each that no longer gives the same bits what it did."""
+        path = self.tree.path(self.leaves[0])
+        real = _real(path)  # position
         told = {}
         for dtype, before in self._before.items():
             try:
-                again = self._check(dtype, self.tree.path(self.leaves[0]))
+                again = self._check(dtype, path)
             except UnusableError as error:
-                told[dtype] = f"{error} after the replay, not before it"
+                told[dtype] = f"after the replay, not before it, {error}"
             else:
-                if not torch.equal(again, before):
-                    told[dtype] = "the uncached forward gives other bits after the replay than before it"
+                if not same_bits(again[real], before[real]):
+                    told[dtype] = f"the uncached {dtype} forward gives other bits after the replay than before it"
         return told
 
     def _run_leaves(self, dtype: Dtype) -> list[Float[Tensor, "_ vocab"]]:
@@ -117,16 +120,13 @@ class Oracle:
         return torch.stack([self._check(dtype, self.tree.path(node))[-1] for node in nodes]).double()
 
     def _probe_length(self, leaf: int, logits: Float[Tensor, "position vocab"]) -> tuple[float, bool]:
-        """Return how far a later token moves earlier logits, and whether the length alone does.
-
-        Masked slots are left out: their logits mean nothing.
-        """
+        """Return how far a later token moves earlier logits, and whether the length alone does."""
         path = self.tree.path(leaf)
-        real = torch.tensor(path.tokens) != MASKED  # position
+        real = _real(path)  # position
         keep = max(1, len(path) // 2)
         dtype = self.deciding.dtype
         head = self._check(dtype, Path(tokens=path.tokens[:keep], positions=path.positions[:keep]))
-        tolerance = SAME[self.deciding] * float(logits[real].abs().max())
+        tolerance = SAME[self.deciding] * float(logits[real].nan_to_num(0.0, 0.0, 0.0).abs().max())
         if _gap(head[real[:keep]], logits[:keep][real[:keep]]) <= tolerance or keep == len(path):
             return 0.0, False
         swapped = (*path.tokens[:-1], (path.tokens[-1] + 1) % self.vocab)
@@ -140,7 +140,13 @@ class Oracle:
         return logits
 
 
+def _real(path: Path) -> Bool[Tensor, " position"]:
+    """Return which slots hold a token; the logits of the others mean nothing."""
+    return torch.tensor(path.tokens) != MASKED
+
+
 def _gap(actual: Float[Tensor, "position vocab"], expected: Float[Tensor, "position vocab"]) -> float:
-    """Return the largest difference; infinite where one side is not a number and the other is not the same."""
-    gap = (actual.double() - expected.double()).abs().masked_fill(actual == expected, 0.0)
+    """Return the largest difference; infinite where only one side is a number."""
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    gap = (actual.double() - expected.double()).abs().masked_fill(same, 0.0)
     return float(gap.nan_to_num(nan=torch.inf).max())

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import assert_never
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from evseq.engines.protocol import Batch, Engine, Session
+from evseq.engines.protocol import Batch, Engine, Probe, Session
+from evseq.errors import EngineError
 from evseq.geometry import Description, Positions
 from evseq.replay.asking import Claim, ask, force, save
 from evseq.replay.contents import Contents, contents, moved
 from evseq.replay.fresh import RemoteEngine
+from evseq.replay.opening import RAISED, told
 from evseq.replay.recording import Asked, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.script import steps as st
 from evseq.script.events import Process
@@ -74,7 +78,7 @@ class _Player:
         self.index = 0
         self.live: dict[str, _Live] = {}
         self.saved_rows: dict[str, tuple[str, ...]] = {}
-        self.recording = Recording(plan=plan, dtype=engine.dtype)
+        self.recording = Recording(plan=plan)
 
     def step(self, step: st.Step) -> None:
         """Do one step; record what raised, and what it moved that it should not have."""
@@ -82,12 +86,13 @@ class _Player:
             return
         try:
             self._do(step)
-            self._watch(step)
-        except Exception as error:  # noqa: BLE001 - whatever an engine raises is an observation
-            self.live.pop(step.session, None)
-            self.recording.failures.append(
-                Failure(step=self.index, session=step.session, error=f"{type(error).__name__}: {error}")
-            )
+        except RAISED as error:
+            self._fail(step.session, error)
+        self._watch(step)
+
+    def _fail(self, session: str, error: BaseException) -> None:
+        self.live.pop(session, None)
+        self.recording.failures.append(Failure(step=self.index, session=session, error=told(error)))
 
     def _ready(self, step: st.Step) -> bool:
         match step:
@@ -108,26 +113,29 @@ class _Player:
             case st.Feed():
                 self._feed(self.live[step.session], step)
             case st.Select():
-                self.live[step.session].session.select(step.parents)
-                self.live[step.session].rows = step.rows
-                self._probe(step.session, step.after)
+                live = self.live[step.session]
+                live.session.select(step.parents)
+                live.rows = step.rows
+                self._probe(live, step, step.after)
             case st.Crop():
-                self.live[step.session].session.crop(step.lengths)
-                self._probe(step.session, step.after)
+                live = self.live[step.session]
+                live.session.crop(step.lengths)
+                self._probe(live, step, step.after)
             case st.Fork():
                 source = self.live[step.source]
-                self.live[step.session] = replace(source, session=source.session.fork(), contents=None)
-                self._probe(step.session, step.after)
+                live = replace(source, session=source.session.fork(), contents=None)
+                self.live[step.session] = live
+                self._probe(live, step, step.after)
             case st.Save():
                 live = self.live[step.session]
                 claim = self._claim(step.group, step.request, step.after)
                 save(self._file(step.to), engine=live.engine, session=live.session, claim=claim)
                 self.saved_rows[step.to] = live.rows
-                self._probe(step.session, step.after)
+                self._probe(live, step, step.after)
             case st.Load():
                 self._load(step)
             case st.Read():
-                self._probe(step.session, step.after)
+                self._probe(self.live[step.session], step, step.after)
             case st.Reset():
                 live = self.live[step.session]
                 live.session.reset()
@@ -157,13 +165,13 @@ class _Player:
                 indices=tuple(step.indices[row][column] for row, column in real),
                 nodes=tuple(step.nodes[row][column] for row, column in real),
                 lineage=step.lineage,
-                logits=logits[batch.mask].clone(),
+                logits=self._copied(logits, batch)[batch.mask],
                 columns=batch.tokens.numel(),
                 forwarded=live.engine.forwarded - before,
                 seconds=seconds,
             )
         )
-        self._probe(step.session, step.after)
+        self._probe(live, step, step.after)
 
     def _batch(self, step: st.Feed, group: int) -> Batch:
         given = self.plan.layouts[group].positions is Positions.GIVEN
@@ -172,6 +180,14 @@ class _Player:
             mask=torch.tensor(step.nodes) >= 0,
             positions=torch.tensor(step.positions) if given else None,
         )
+
+    def _copied(self, logits: object, batch: Batch) -> Float[Tensor, "row column vocab"]:
+        """Return a copy on the CPU, since an engine may reuse its buffer. Raises EngineError for anything else."""
+        expected = [*batch.tokens.shape, self.description.geometry.vocab]
+        if not isinstance(logits, Tensor) or not logits.is_floating_point() or list(logits.shape) != expected:
+            found = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise EngineError(f"a forward returned {found}, expected logits of shape {expected}")
+        return logits.detach().to("cpu", copy=True)
 
     # -- reuse ---------------------------------------------------------------------------------------------------
 
@@ -194,22 +210,22 @@ class _Player:
         )
         if step.refused is None and answer.session is not None:
             rows = self.saved_rows[step.source]
-            self.live[step.session] = _Live(session=answer.session, engine=engine, group=step.group, rows=rows)
-            self._probe(step.session, step.state)
+            live = _Live(session=answer.session, engine=engine, group=step.group, rows=rows)
+            self.live[step.session] = live
+            self._probe(live, step, step.state)
         if step.damage is not None:
             self._show_damage(step, step.damage)
 
     def _show_damage(self, step: st.Load, damage: st.Damage) -> None:
         """Play the changed request afresh, then force the stale cache to answer its last column."""
-        group = damage.group
-        name = damage.right[0].session
-        self.live[name] = _Live(session=self.engine.open(self.plan.layouts[group]), engine=self.engine, group=group)
+        layouts = self.plan.layouts
+        scratch = _Live(session=self.engine.open(layouts[damage.group]), engine=self.engine, group=damage.group)
         for feed in damage.right:
-            self._feed(self.live[name], feed)
-        del self.live[name]
-        stale = force(self._file(step.source), engine=self.engine, layout=self.plan.layouts[step.group])
-        logits = stale.append(self._batch(damage.right[-1], step.group))
-        self.recording.forced.append(Forced(step=self.index, logits=logits[:, -1].clone()))
+            self._feed(scratch, feed)
+        stale = force(self._file(step.source), engine=self.engine, layout=layouts[step.group])
+        batch = self._batch(damage.right[-1], step.group)
+        logits = self._copied(stale.append(batch), batch)
+        self.recording.forced.append(Forced(step=self.index, logits=logits[:, -1]))
 
     def _claim(self, group: int, request: st.Request, state: st.State) -> Claim:
         layout = self.plan.layouts[group]
@@ -220,12 +236,13 @@ class _Player:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def _probe(self, name: str, expected: st.State) -> None:
-        live = self.live[name]
-        probe = live.session.probe()
+    def _probe(self, live: _Live, step: st.Step, expected: st.State) -> None:
+        probe = _plain(live.session.probe())
         live.cache_bytes = probe.cache_bytes
         self.recording.probed.append(
-            Probed(step=self.index, session=name, rows=live.rows, group=live.group, probe=probe, expected=expected)
+            Probed(
+                step=self.index, session=step.session, rows=live.rows, group=live.group, probe=probe, expected=expected
+            )
         )
         held = sum(other.cache_bytes for other in self.live.values())
         self.recording.peak_cache_bytes = max(self.recording.peak_cache_bytes, held)
@@ -233,12 +250,28 @@ class _Player:
     def _watch(self, step: st.Step) -> None:
         """Compare what every session holds with what it held before this step."""
         rebuilt = isinstance(step, st.Open | st.Select | st.Load | st.Fork | st.Reset)
-        for name, live in self.live.items():
-            now = contents(live.session.view()) if live.rows else None
-            before, live.contents = live.contents, now
-            if before is None or now is None or (rebuilt and name == step.session):
-                continue
-            for layer, row, position in moved(before, now):
-                self.recording.moved.append(
-                    Moved(step=self.index, session=name, layer=layer, row=live.rows[row], position=position)
-                )
+        for name, live in list(self.live.items()):
+            try:
+                self.recording.moved += self._moved(name, live, rebuilt=rebuilt and name == step.session)
+            except RAISED as error:
+                self._fail(name, error)
+
+    def _moved(self, name: str, live: _Live, *, rebuilt: bool) -> list[Moved]:
+        now = contents(live.session.view()) if live.rows else None
+        before, live.contents = live.contents, now
+        if before is None or now is None or rebuilt:
+            return []
+        return [
+            Moved(step=self.index, session=name, layer=layer, row=live.rows[row], position=position)
+            for layer, row, position in moved(before, now)
+        ]
+
+
+def _plain(probe: Probe) -> Probe:
+    """Return the same numbers as Python's own; an engine may have read them from arrays."""
+    return Probe(
+        lengths=tuple(map(int, probe.lengths)),
+        next_positions=tuple(map(int, probe.next_positions)),
+        visible=tuple(tuple(map(int, layer)) for layer in probe.visible),
+        cache_bytes=int(probe.cache_bytes),
+    )

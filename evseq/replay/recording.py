@@ -90,10 +90,12 @@ class Failure:
 
 @dataclass(slots=True, kw_only=True)
 class Recording:
-    """Everything observed while one plan was played."""
+    """Everything observed while one plan was played.
+
+    `repeats` says whether the engine, asked twice, gave the same bits; False until that was measured.
+    """
 
     plan: Plan
-    dtype: Dtype
     fed: list[Fed] = field(default_factory=list)
     probed: list[Probed] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -102,6 +104,12 @@ class Recording:
     failures: list[Failure] = field(default_factory=list)
     peak_cache_bytes: int = 0
     seconds: float = 0.0
+    repeats: bool = False
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype that was asked for, whatever the engine made of it."""
+        return self.plan.dtype
 
     @property
     def nodes(self) -> frozenset[int]:

@@ -19,8 +19,8 @@ class References:
 
     `truth` is the deciding dtype's, in float64; `scale` its largest magnitude; `err[dtype]` the largest distance over
     the vocabulary of the uncached forward in `dtype` from `truth` (of padded from unpadded where float32 decides);
-    `finite[dtype]` whether that forward was finite. `repeats[dtype, cache]` says whether the engine, asked twice, gave
-    the same bits. `changed` names the dtypes whose uncached forward was not the same after the replay as before it.
+    `finite[dtype]` whether that forward was finite. `changed` says of each dtype whose uncached forward was not the
+    same after the replay as before it what it did.
     """
 
     nodes: tuple[int, ...]
@@ -32,8 +32,7 @@ class References:
     dependent: bool
     causal_gap: float
     layers: int
-    repeats: Mapping[tuple[Dtype, str], bool] = field(default_factory=dict)
-    changed: tuple[Dtype, ...] = ()
+    changed: Mapping[Dtype, str] = field(default_factory=dict)
 
     def places(self, nodes: tuple[int, ...]) -> list[int]:
         """Return where each node stands in the tensors."""

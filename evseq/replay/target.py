@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 
 from evseq.engines.protocol import Batch, Engine, Loader
-from evseq.geometry import Capability, Description, Dtype, Layout
+from evseq.geometry import Capability, Description, Dtype, Layout, Positions
 from evseq.history import Path
+from evseq.replay.contents import same_bits
 from evseq.replay.fresh import Fresh, RemoteEngine
+from evseq.replay.opening import RAISED, UnusableError, described, tokenized, told
+from evseq.replay.uncached import uncached
 
 __all__ = ["Options", "Target"]
 
@@ -21,15 +24,20 @@ Options = Mapping[str, str]
 
 @dataclass(kw_only=True)
 class Target:
-    """What is tested. `fresh` is shared by every target of a run; `reference_forwards` counts what is asked here."""
+    """What is tested. `fresh` is shared by every target of a run; `reference_forwards` counts what is asked here.
+
+    A target `in_memory` has no text that another process could open it by.
+    """
 
     text: str
     loader: Loader
     fresh: Fresh
+    in_memory: bool = False
     reference_forwards: int = 0
     chosen: dict[tuple[int, ...], int] = field(default_factory=dict)  # greedy ids by what stands before them
     tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)  # texts tokenized so far
     _engines: dict[tuple[Dtype, tuple[tuple[str, str], ...]], Engine] = field(default_factory=dict)
+    _unusable: dict[tuple[Dtype, tuple[tuple[str, str], ...]], str] = field(default_factory=dict)
     _repeats: dict[tuple[Dtype, str, tuple[tuple[str, str], ...]], bool] = field(default_factory=dict)
 
     @property
@@ -39,8 +47,9 @@ class Target:
 
     @cached_property
     def description(self) -> Description:
-        """Read from configuration; no weights are loaded for it."""
-        return self.loader.describe()
+        """Read from configuration; no weights are loaded for it. Raises TargetError where the loader fails."""
+        read = described(self.text, self.loader)
+        return replace(read, capabilities=read.capabilities - {Capability.FRESH}) if self.in_memory else read
 
     @property
     def tokenize(self) -> Callable[[str], tuple[int, ...]] | None:
@@ -49,15 +58,21 @@ class Target:
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
         if text not in self.tokenized:
-            self.tokenized[text] = tuple(self.loader.tokenize(text))
+            self.tokenized[text] = tokenized(self.text, self.loader, text)
         return self.tokenized[text]
 
     def engine(self, dtype: Dtype, options: Options | None = None) -> Engine:
-        """Return the engine in `dtype` under `options`."""
+        """Return the engine in `dtype` under `options`. Raises UnusableError where it cannot be loaded, tried once."""
         chosen = dict(options or {})
         key = (dtype, tuple(sorted(chosen.items())))
-        if key not in self._engines:
-            self._engines[key] = self.loader.load(dtype, chosen)
+        if key not in self._engines and key not in self._unusable:
+            try:
+                self._engines[key] = self.loader.load(dtype, chosen)
+            except RAISED as error:
+                under = "".join(f" with {name}={value}" for name, value in key[1])
+                self._unusable[key] = f"loading {self.text} in {dtype}{under} raised {told(error)}"
+        if key in self._unusable:
+            raise UnusableError(self._unusable[key])
         return self._engines[key]
 
     def remote(self, dtype: Dtype, options: Options) -> RemoteEngine:
@@ -65,12 +80,16 @@ class Target:
         return self.fresh.engine(self.text, dtype, options)
 
     def greedy(self, tokens: tuple[int, ...]) -> int:
-        """Choose the id after `tokens` in the deciding dtype, uncached, positions from 0; once per prefix."""
+        """Choose the id after `tokens` in the deciding dtype, uncached, positions from 0; once per prefix.
+
+        Raises UnusableError where the engine cannot be loaded or its uncached side fails.
+        """
         if tokens not in self.chosen:
-            self.reference_forwards += 1
+            engine = self.engine(self.description.deciding.dtype)
             path = Path(tokens=tokens, positions=tuple(range(len(tokens))))
             with torch.no_grad():
-                logits = self.engine(self.description.deciding.dtype).uncached(path)
+                logits = uncached(engine, path, vocab=self.description.geometry.vocab)
+            self.reference_forwards += 1
             self.chosen[tokens] = int(logits[-1].argmax())
         return self.chosen[tokens]
 
@@ -81,25 +100,26 @@ class Target:
             engine = self.engine(dtype, options)
             try:
                 once, again = (self._short_replay(engine, cache) for _ in range(2))
-            except Exception:  # noqa: BLE001 - an engine that cannot do this much shows it in its cases
+            except RAISED:  # an engine that cannot do this much shows it in its cases
                 self._repeats[key] = False
             else:
-                self._repeats[key] = all(torch.equal(*pair) for pair in zip(once, again, strict=True))
+                self._repeats[key] = all(same_bits(*pair) for pair in zip(once, again, strict=True))
         return self._repeats[key]
 
     def _short_replay(self, engine: Engine, cache: str) -> list[torch.Tensor]:
         self.reference_forwards += 2
-        vocab = self.description.geometry.vocab
-        tokens = torch.arange(4) * 7 % vocab
-        session = engine.open(Layout(rows=1, capacity=4, depth=0, cache=cache))
-        positions = torch.arange(4)
+        given = Capability.POSITIONS in self.description.capabilities
+        rule = Positions.GIVEN if given else Positions.ENGINE
+        tokens = (torch.arange(4) * 7 % self.description.geometry.vocab)[None]  # row column
+        positions = torch.arange(4)[None] if given else None  # row column
+        session = engine.open(Layout(rows=1, capacity=4, depth=0, cache=cache, positions=rule))
         with torch.no_grad():
             return [
                 feed(
                     Batch(
-                        tokens=tokens[None, part],
-                        mask=torch.ones_like(tokens[None, part], dtype=torch.bool),
-                        positions=positions[None, part],
+                        tokens=tokens[:, part],
+                        mask=torch.ones_like(tokens[:, part], dtype=torch.bool),
+                        positions=None if positions is None else positions[:, part],
                     )
                 ).clone()
                 for feed, part in ((session.prefill, slice(0, 3)), (session.append, slice(3, 4)))

@@ -18,7 +18,7 @@ def uncached(engine: Engine, path: Path, *, vocab: int) -> Float[Tensor, "positi
     Raises UnusableError for whatever the engine raises, and for anything but a table of `vocab` logits per slot.
     """
     try:
-        logits = engine.uncached(path)
+        logits: object = engine.uncached(path)
     except RAISED as error:
         raise UnusableError(f"the uncached forward raised {told(error)}") from error
     expected = [len(path), vocab]

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evseq.errors import UsageError
 from evseq.geometry import Capability, Description
-from evseq.script.arms import expand
-from evseq.script.document import Arm, Script
+from evseq.script.arms import BUILT_IN, Arm, expand, parse_arm
+from evseq.script.complaints import Complaints
+from evseq.script.compose import Value
+from evseq.script.document import Script
 from evseq.script.rows import Each
+from evseq.script.source import NOWHERE
 from evseq.script.texts import each_lines
 
 __all__ = ["CaseArms", "cases", "lacking"]
 
-STATIC = ("dtype", "cache")
-"""Arms that change nothing a plan computes without a target."""
+IDLE = ("dtype", "cache", "positions")
+"""Arms that no script can be wrong about without a target."""
+
+SHAPES = ("padding", "chunk")
+"""Arms that a script can be wrong about, without a target, only by their number words or where `capacity` is an arm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +47,18 @@ def cases(
     """Return the combinations of `script` on a target, the first being every arm's first value.
 
     `engine` is the target's engine, whose own options keep their namespace; other engines' collapse. Without a
-    description, arms that cannot change a plan collapse too. `only` keeps an arm's named values (an arm the script does
-    not have is added); an arm left without values gives no cases.
+    description, arms collapse too about which a script cannot be wrong then. `only` keeps an arm's named values; an arm
+    of evseq or of an engine that the script does not have is added, any other left out. An arm without values gives no
+    cases. Raises UsageError for an added value that is none.
     """
     arms = dict(_all_arms(script))
     for name, values in (only or {}).items():
-        arms[name] = _kept(arms.get(name), values)
-    offered = {name: _values(name, arm, description, engine) for name, arm in arms.items()}
+        if name in arms:
+            arms[name] = _kept(arms[name], values)
+        elif name in BUILT_IN or "." in name:
+            arms[name] = _added(name, values)
+    idle = _idle(script) if description is None else frozenset()
+    offered = {name: _values(name, arm, description, engine) for name, arm in arms.items() if name not in idle}
     chosen = {name: values for name, values in offered.items() if values is not None}
     if not all(chosen.values()):
         return ()
@@ -75,23 +87,45 @@ def _all_arms(script: Script) -> list[tuple[str, Arm]]:
     return [*script.arms.items(), *lines]
 
 
-def _kept(arm: Arm | None, values: Sequence[str]) -> Arm:
-    if arm is None or arm.values == ("all",):
-        return Arm(values=tuple(values))
+def _kept(arm: Arm, values: Sequence[str]) -> Arm:
+    if arm.values == ("all",):
+        return Arm(values=tuple(values), when=arm.when)
     return Arm(values=tuple(value for value in arm.values if str(value) in values), when=arm.when)
 
 
+def _added(name: str, values: Sequence[str]) -> Arm:
+    complaints = Complaints(NOWHERE)
+    arm = parse_arm(name, [int(value) if value.isdecimal() else value for value in values], complaints)
+    if complaints.problems or arm is None:
+        raise UsageError("\n".join(f"{problem.message}\n  help: {problem.help}" for problem in complaints.problems))
+    return arm
+
+
+def _idle(script: Script) -> frozenset[str]:
+    """Return the arms about which this script cannot be wrong as long as no target is named."""
+    shapes = {name for name in SHAPES if name in script.arms}
+    data = script.source.data
+    if shapes and isinstance(data, dict) and "capacity" not in script.arms:
+        values = " ".join(str(value) for arm in script.arms.values() for value in arm.values)
+        parts: list[Value] = [data.get("rows"), data.get("events"), values]
+        return frozenset({*IDLE, *(name for name in shapes if not _mentioned(name, parts))})
+    return frozenset(IDLE)
+
+
+def _mentioned(word: str, data: Value) -> bool:
+    """Return whether a text in `data` holds `word`, or a key is that word."""
+    if isinstance(data, str | dict) and word in data:
+        return True
+    parts = data if isinstance(data, list) else data.values() if isinstance(data, dict) else ()
+    return any(_mentioned(word, part) for part in parts)
+
+
 def _values(name: str, arm: Arm, description: Description | None, engine: str) -> tuple[int | str, ...] | None:
-    namespace, dot, option = name.partition(".")
+    namespace, dot, _ = name.partition(".")
+    if dot and (description is None or namespace != engine):
+        return None
     if description is None:
-        return None if dot or name in STATIC else arm.values
-    if dot:
-        if namespace != engine:
-            return None
-        offered = description.options.get(option, ())
-        return tuple(value for value in arm.values if str(value) in offered) or None
-    if name == "cache" and arm.values == ("all",):
-        return tuple(kind.name for kind in description.caches)
-    if not all(Capability(need) in description.capabilities for need in arm.when):
-        return arm.values[:1]
-    return arm.values
+        return arm.values
+    every = name == "cache" and arm.values == ("all",)
+    values = tuple(kind.name for kind in description.caches) if every else arm.values
+    return values if all(Capability(need) in description.capabilities for need in arm.when) else values[:1]

@@ -9,6 +9,7 @@ from evseq.errors import Place, Problem, ScriptError, nearest
 from evseq.script.compose import Keys
 from evseq.script.normal import flow
 from evseq.script.source import Source, excerpt
+from evseq.script.syntax import MAX_NOTES, MORE
 
 __all__ = ["LONGEST_NAME", "NAME_ADVICE", "Complaints", "did_you_mean", "show"]
 
@@ -31,20 +32,22 @@ class Complaints:
         here = self.source.written(path)
         if here in self.holders or any(here[:depth] in self.source.refused for depth in range(len(here) + 1)):
             return
-        place = self.source.place(path, key=key)
-        shown = self.source.excerpt(place)
-        self.problems.append(Problem(place=place, message=message, help=advice, excerpt=shown))
+        self._put(self.source.place(path, key=key), self.source.lines, message, advice)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are so many problems that no more is told."""
+        return len(self.problems) > MAX_NOTES
 
     def add_beside(self, file: str, lines: tuple[str, ...], line: int, message: str, advice: str) -> None:
         """Add a problem in a line of a file the script names."""
-        place = Place(file=file, line=line, column=1)
-        self.problems.append(Problem(place=place, message=message, help=advice, excerpt=excerpt(lines, place)))
+        self._put(Place(file=file, line=line, column=1), lines, message, advice)
 
     def keys(
         self, path: Keys, data: Collection[str], valid: Collection[str], *, label: str, needed: Iterable[str]
     ) -> None:
         """Add a problem for every key of a mapping that is unknown, and for every one that is missing."""
-        unknown = [key for key in data if key not in valid]
+        unknown = [key for key in data if key not in valid][: MAX_NOTES + 1]
         for key in unknown:
             self.add((*path, key), f"{label}: unknown key {key!r}", did_you_mean(key, valid, "known"), key=True)
         for key in needed:
@@ -68,6 +71,13 @@ class Complaints:
         """Raise ScriptError if there is any problem."""
         if self.problems:
             raise ScriptError(self.problems)
+
+    def _put(self, place: Place, lines: tuple[str, ...], message: str, advice: str) -> None:
+        if self.full:
+            return
+        if len(self.problems) == MAX_NOTES:
+            message, advice = MORE
+        self.problems.append(Problem(place=place, message=message, help=advice, excerpt=excerpt(lines, place)))
 
 
 def did_you_mean(word: str, valid: Collection[str], intro: str) -> str:

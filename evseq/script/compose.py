@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from evseq.script.scalar import RefusedScalarError, resolve
-from evseq.script.syntax import Note, explain
+from evseq.script.syntax import MAX_NOTES, MORE, Note, explain
 
 __all__ = ["MAX_DEPTH", "Composition", "Keys", "Mark", "UnreadableError", "Value", "compose", "events"]
 
@@ -222,7 +222,10 @@ class _Composer:
         return event.anchor is not None or event.tag is not None
 
     def note(self, place: tuple[int, int], message: str, advice: str) -> None:
-        """Note something that leaves the rest readable."""
+        """Note something that leaves the rest readable, unless there is too much of it."""
+        if len(self.result.notes) == MAX_NOTES:
+            self.result.notes.append(Note(*place, *MORE))
+            raise UnreadableError(self.result.notes)
         self.result.notes.append(Note(*place, message, advice))
 
     def stop(self, place: tuple[int, int], message: str, advice: str) -> None:

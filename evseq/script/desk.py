@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NoReturn
 
-from evseq.errors import Problem, nearest
+from evseq.errors import Problem
 from evseq.geometry import Capability, Description, Positions
 from evseq.history import Tree
 from evseq.script import events as ev
 from evseq.script import steps as st
+from evseq.script.complaints import did_you_mean
 from evseq.script.document import Script
 from evseq.script.number import NumberError, evaluate
-from evseq.script.sessions import Row, Rules, SessionPlan
-from evseq.script.texts import NOMINAL_LENGTH, NOMINAL_VOCAB, Greedy, RowText
+from evseq.script.sessions import Rules, SessionPlan
+from evseq.script.texts import NOMINAL_VOCAB, Greedy, RowText
 
 __all__ = ["Desk", "ImpossibleError"]
+
+NO_WORDS: Mapping[str, int | None] = MappingProxyType({})
+
+_CHANGING = ("sessions", "kept", "saved", "gone", "broken", "pending", "groups", "needs")
 
 
 class ImpossibleError(Exception):
@@ -40,34 +47,43 @@ class Desk:
         script: Script,
         arms: Mapping[str, int | str],
         *,
+        words: Mapping[str, int | None],
         texts: Mapping[str, RowText],
         tree: Tree,
         description: Description | None,
         greedy: Greedy | None,
     ) -> None:
+        geometry = description.geometry if description else None
+        positions = Positions(str(arms.get("positions", Positions.GIVEN)))
         self.script = script
         self.arms = arms
+        self.words = words
         self.texts = texts
-        self.description = description
-        geometry = description.geometry if description else None
-        self.rules = Rules(
-            geometry=geometry, positions=Positions(str(arms.get("positions", Positions.GIVEN))), tree=tree
-        )
+        self.rules = Rules.of(geometry, positions=positions, tree=tree)
         self.vocab = geometry.vocab if geometry else NOMINAL_VOCAB
-        self.greedy = greedy or _symbolic()
+        self.greedy = greedy
+        self.symbols = Tree()  # of tokens alone: what stands before a greedy id nobody has chosen yet
         self.problems: list[Problem] = []
         self.steps: list[st.Step] = []
-        self.needs: set[Capability] = set()
+        self.needs = {Capability.POSITIONS} if positions is Positions.GIVEN else set()
         self.loud: set[int] = set()
         self.groups: list[_Group] = []
         self.sessions: dict[str, SessionPlan] = {}
         self.kept: dict[str, int] = {}  # names whose buffers were kept, with their group
         self.saved: dict[str, SessionPlan] = {}
+        self.gone: dict[str, tuple[str, str]] = {}  # sessions dropped or refused: what became of them, and an advice
         self.broken: set[str] = set()  # names an impossible event would have made: no complaint twice
         self.pending: list[tuple[int, ev.MutatePrefixToken]] = []
         self.lineages: dict[object, int] = {}
+        self.guessed = False  # whether the event at hand has a number that only a target knows
         self.event = 0
         self.word = ""
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def resolved(self, word: str) -> str:
+        """Return what a word stands for: an arm its value, any other itself."""
+        return word if word in self.texts else str(self.arms.get(word, word))
 
     def live(self, name: str) -> SessionPlan:
         """Return a live session; it is a problem if there is none of that name."""
@@ -75,12 +91,11 @@ class Desk:
         if session is None:
             if name in self.broken:
                 raise ImpossibleError
-            live = ", ".join(self.sessions) or "none"
-            self.refuse(
-                ("on",),
-                f"{self.word}: no live session {name!r}",
-                f"live here: {live}; `prefill`, `fork` and `reload` open one",
-            )
+            if name in self.gone:
+                why, help = self.gone[name]
+                self.refuse(("on",), f"{self.word}: session {name!r} {why}", help)
+            help = _like(name, self.sessions, "sessions here") or "`prefill`, `fork` and `reload` open one"
+            self.refuse(("on",), f"{self.word}: no live session {name!r}", help)
         return session
 
     def unused(self, name: str) -> None:
@@ -90,81 +105,93 @@ class Desk:
                 ("as",), f"{self.word}: session {name!r} is live", "drop it first, or open this one `as` another name"
             )
 
-    def rows_of(self, session: SessionPlan, names: Sequence[str] | None, key: str) -> list[str]:
-        """Return the rows an event names, all if it names none."""
-        if names is None:
-            return list(session.rows)
-        names = [self.resolved(name) for name in names]
-        unknown = [name for name in names if name not in session.rows]
-        for name in unknown:
-            self.note(
-                (key,),
-                f"{self.word}: no row {name!r} in session {session.name!r}",
-                self.did_you_mean(name, session.rows),
-            )
-        if unknown:
+    def open(self, session: SessionPlan) -> None:
+        """Take in a live session; buffers kept under its name are its own now, or freed."""
+        self.sessions[session.name] = session
+        self.kept.pop(session.name, None)
+        self.gone.pop(session.name, None)
+        self.broken.discard(session.name)
+
+    def source(self, name: str) -> SessionPlan:
+        """Return what was serialized to `name`; it is a problem if nothing was."""
+        if name not in self.saved:
+            if name in self.broken:
+                raise ImpossibleError
+            help = _like(name, self.saved, "saved here") or f"put `serialize: {{to: {name}}}` before it"
+            self.refuse(("from",), f"{self.word}: nothing was serialized to {name!r}", help)
+        return self.saved[name]
+
+    def rows_of(
+        self, session: SessionPlan, words: Iterable[str], path: Sequence[str | int], *, keys: bool = False
+    ) -> list[str]:
+        """Return the rows of a session that the entries at `path` name: its keys, or a list, or one word alone.
+
+        It is a problem if one is not there, or there twice.
+        """
+        names: list[str] = []
+        for place, word in enumerate(words):
+            name = self.resolved(word)
+            here = (*path, word) if keys else (*path, place)
+            if name not in session.rows:
+                message = f"{self.word}: no row {name!r} in session {session.name!r}"
+                self.note(here, message, _like(name, session.rows, "rows here"), key=keys)
+            elif name in names:
+                self.note(here, f"{self.word}: row {name!r} is named twice", "name it once", key=keys)
+            names.append(name)
+        if any(name not in session.rows for name in names) or len(set(names)) < len(names):
             raise ImpossibleError
         return names
 
-    def resolved(self, word: str) -> str:
-        """Return what a word stands for: an arm its value, any other itself."""
-        return str(self.arms.get(word, word))
+    # -- numbers ---------------------------------------------------------------------------------------------------
 
-    def number(self, number: int | str, key: tuple[str | int, ...], *, row: Row | None, length: int | None) -> int:
-        """Return the value of a number word; nominal where only a target knows it: `row` is no longer exact then."""
-        words = self._window()
-        if length is not None:
-            words["length"] = length
-        if (chunk := self.chunk()) is not None:
-            words["chunk"] = chunk
-        if "capacity" in self.arms:
-            words["capacity"] = self.capacity()
+    def number(
+        self, number: int | str, path: tuple[str | int, ...], words: Mapping[str, int | None] = NO_WORDS
+    ) -> int | None:
+        """Return the value of a number word, None where only a target knows it; `words` have a value here only."""
+        if isinstance(number, int):
+            return number
         try:
-            value = evaluate(number, words=words, arms=self.arms)
+            value = evaluate(number, words={**self.words, **words}, arms=self.arms)
         except NumberError as error:
-            self.refuse(key, f"{self.word}: {error}", error.help)
+            self.refuse(path, f"{self.word}: {error}", error.help)
         if value is None:
-            if row is not None:
-                row.exact = False
-            return NOMINAL_LENGTH
-        if value < 0:
-            self.refuse(key, f"{self.word}: {number!r} is {value} here", "a count cannot be below 0")
+            self.guessed = True
         return value
 
+    @property
     def chunk(self) -> int | None:
-        """Return the columns of a prefill chunk, None where it is fed whole."""
-        if self.arms.get("chunk", "whole") == "whole":
-            return None
-        value = self._arm("chunk")
-        return NOMINAL_LENGTH if value is None else max(1, value)
+        """Columns of a prefill chunk; None where it is fed whole, and where only a target knows."""
+        return self.words.get("chunk")
 
+    @property
     def capacity(self) -> int | None:
-        """Return the room every session gets, None where it is what the plan needs."""
-        return self._arm("capacity") if "capacity" in self.arms else None
+        """The room every session gets; None where it is what the plan needs, and where only a target knows."""
+        return self.words.get("capacity")
 
-    def _arm(self, name: str) -> int | None:
-        try:
-            return evaluate(self.arms[name], words=self._window(), arms={})
-        except NumberError as error:
-            self._put(("arms", name), f"arms: {name}: {error}", error.help)
-            raise ImpossibleError from error
-
-    def _window(self) -> dict[str, int | None]:
-        geometry = self.rules.geometry
-        return {"window": geometry.window if geometry else None} if geometry is None or geometry.window else {}
-
-    def within_capacity(self, session: SessionPlan) -> None:
-        """Make sure a session fits the capacity arm."""
-        capacity = self.capacity()
-        if capacity is not None and session.width > capacity:
+    def within_capacity(self, session: SessionPlan, *, more: int = 0) -> None:
+        """Make sure a session, with so many slots more, fits the capacity arm."""
+        wanted = session.width + more
+        if self.capacity is not None and wanted > self.capacity and session.exact:
+            why = " (one for the token that shows the damage)" if more else ""
             self.refuse(
                 (),
-                f"{self.word}: {session.width} slots do not fit the capacity arm's {capacity}",
-                f"give the arm at least {session.width}, or feed less",
+                f"{self.word}: {wanted} slots{why} do not fit the capacity arm's {self.capacity}",
+                f"give the arm at least {wanted}, or feed less",
             )
 
+    @property
+    def certain(self) -> bool:
+        """Whether all that the event at hand could be refused for is known, also without a target."""
+        if self.guessed or self.words.get("capacity", 0) is None:
+            return False
+        sessions = [*self.sessions.values(), *self.saved.values()]
+        return all(row.exact and row.text.exact for session in sessions for row in session.rows.values())
+
+    # -- what a plan is made of --------------------------------------------------------------------------------------
+
+    @property
     def padding(self) -> str:
-        """Return where masked slots go in a prefill."""
+        """Where masked slots go in a prefill."""
         return str(self.arms.get("padding", "left"))
 
     def new_group(self, rows: int) -> int:
@@ -180,43 +207,70 @@ class Desk:
         """Add a step."""
         self.steps.append(step)
 
-    def did_you_mean(self, name: str, valid: Iterable[str]) -> str:
-        """Return an advice that leads with the nearest valid name."""
-        known = list(valid)
-        close = nearest(name, known)
-        listed = f"rows here: {', '.join(known)}" if known else "there are none here"
-        return f"did you mean {close!r}? {listed}" if close else listed
+    # -- problems ----------------------------------------------------------------------------------------------------
 
-    def refuse(self, path: tuple[str | int, ...], message: str, help: str) -> NoReturn:
+    def refuse(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> NoReturn:
         """Note a problem and give the event up."""
-        self.note(path, message, help)
+        self.note(path, message, help, key=key)
         raise ImpossibleError
 
     def note(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> None:
         """Note a problem at a part of the event."""
-        self._put(("events", self.event, self.word, *path), message, help, key=key)
+        place = self.script.place(("events", self.event, self.word, *path), key=key)
+        excerpt = self.script.source.excerpt(place)
+        self.problems.append(Problem(place=place, message=message, help=help, excerpt=excerpt))
 
-    def _put(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> None:
-        place = self.script.place(path, key=key)
-        self.problems.append(
-            Problem(place=place, message=message, help=help, excerpt=self.script.source.excerpt(place))
-        )
+    def possible(self) -> None:
+        """Note that an event was expected to be invalid and is not."""
+        self.note((), f"{self.word}: expected to be invalid, but this event is possible", "drop the expectation")
+
+    def doubt(self, name: str) -> None:
+        """Take nothing for certain of a session that an impossible event was about: one fault, one problem."""
+        session = self.sessions.get(name)
+        if session is not None:
+            session.opened_by = None
+            for row in session.rows.values():
+                row.exact, row.due = False, 0
+
+    def turn_to(self, number: int) -> None:
+        """Speak of another event from here on."""
+        self.event, self.word = number, self.script.events[number].word
+
+    @property
+    def line(self) -> int:
+        """The line of the event at hand."""
+        return self.script.place(("events", self.event, self.word), key=True).line
 
     def vacuous(self, session: SessionPlan) -> None:
         """Note a session that was opened by reload or fork and never used."""
         if session.opened_by is None:
             return
-        here = (self.event, self.word)
-        self.event = session.opened_by
-        self.word = self.script.events[self.event].word
+        here = self.event
+        self.turn_to(session.opened_by)
         self.note(
             (),
             f"{self.word}: session {session.name!r} is neither fed nor probed afterwards",
             f"append to it or probe it: `append: {{next: 1, on: {session.name}}}`",
         )
-        self.event, self.word = here
+        self.turn_to(here)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Return what brings back all that an event may change, problems and steps included.
+
+        Numbers given to computations stay: they name the same ones again.
+        """
+        problems, steps = len(self.problems), len(self.steps)
+        held = copy.deepcopy([getattr(self, part) for part in _CHANGING])
+
+        def restore() -> None:
+            del self.problems[problems:], self.steps[steps:]
+            for part, value in zip(_CHANGING, held, strict=True):
+                setattr(self, part, value)
+
+        return restore
 
 
-def _symbolic() -> Greedy:
-    chosen: dict[tuple[int, ...], int] = {}
-    return lambda held: chosen.setdefault(held, -2 - len(chosen))
+def _like(name: str, valid: Iterable[str], intro: str) -> str:
+    """Return an advice that leads with the nearest valid name and lists them all; nothing where there are none."""
+    known = tuple(valid)
+    return did_you_mean(name, known, intro) if known else ""

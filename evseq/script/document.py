@@ -107,7 +107,8 @@ def event_data(event: Event) -> Value:
 
 def _layout(script: Script) -> Iterator[tuple[Keys, list[str], int]]:
     """Yield path, lines and indent of every item in the order of the normal form."""
-    for key, value in {"evseq": VERSION, "name": script.name, "about": script.about}.items():
+    head: dict[str, Value] = {"evseq": VERSION, "name": script.name, "about": script.about}
+    for key, value in head.items():
         yield (key,), item(f"{key}:", value, indent=0), 0
     rows = {name: row_data(row) for name, row in script.rows.items()}
     arms = {name: arm_data(name, arm) for name, arm in script.arms.items()}

@@ -2,95 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from evseq.geometry import Capability
+from evseq.history import ROOT
 from evseq.script import events as ev
 from evseq.script import steps as st
+from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
 from evseq.script.sessions import Row, SessionPlan
+from evseq.script.texts import NOMINAL_LENGTH
 
-__all__ = ["append", "fed", "prefill"]
+__all__ = ["append", "fed", "masked", "prefill"]
+
+Columns = Mapping[str, Sequence[int | None]]
+"""What each row is fed; None is a masked slot. Every row has as many columns."""
 
 
 def prefill(desk: Desk, event: ev.Prefill) -> None:
     """Open a session and feed its rows, padded and cut in chunks as the arms say."""
-    desk.unused(event.as_)
-    rows: dict[str, Row] = {}
-    grid: dict[str, list[int]] = {}
-    bad = False
-    for place, word in enumerate(event.rows):
-        key = ("rows", word) if isinstance(event.rows, dict) else ("rows", place)
-        name = desk.resolved(word)
-        text = desk.texts.get(name)
-        if text is None:
-            bad = True
-            desk.note(key, f"prefill: no row {name!r}", desk.did_you_mean(name, desk.texts), key=True)
-            continue
-        if name in rows:
-            bad = True
-            desk.note(key, f"prefill: row {name!r} is named twice", "a second row of that text needs its own name")
-            continue
-        row = rows[name] = Row(name=name, text=text, exact=text.exact)
-        count = len(text.tokens)
-        if isinstance(event.rows, dict):
-            count = desk.number(event.rows[word], key, row=row, length=count)
-        grid[name] = _next(desk, row, count, key)
-        if not grid[name]:
-            bad = True
-            desk.note(key, f"prefill: row {name!r} is fed 0 tokens", "feed at least 1, or leave the row out")
-    if bad:
-        raise ImpossibleError
-    group = desk.kept.pop(event.as_, None)
+    name = desk.resolved(event.as_)
+    desk.unused(name)
+    rows, grid = _asked(desk, event)
+    group = desk.kept.get(name)
     if group is None:
         group = desk.new_group(len(rows))
-        desk.emit(st.Open(event=desk.event, session=event.as_, group=group))
+        desk.emit(st.Open(event=desk.event, session=name, group=group))
     elif desk.groups[group].rows != len(rows):
+        kept = desk.groups[group].rows
         desk.refuse(
             ("rows",),
-            f"prefill: {len(rows)} rows into buffers kept for {desk.groups[group].rows}",
-            "prefill as many rows as were dropped, or drop without `keep`",
+            f"prefill: the buffers kept for {name!r} are for {_counted(kept, 'row')}, here {len(rows)}",
+            f"prefill {_counted(kept, 'row')}, or drop {name!r} without `keep`",
         )
-    session = SessionPlan(
-        name=event.as_, group=group, lineage=desk.lineage(("open", group)), rows=rows, salt=event.salt
-    )
-    desk.sessions[event.as_] = session
+    lineage = desk.lineage(("open", group))
+    session = SessionPlan(name=name, group=group, lineage=lineage, rows=rows, salt=event.salt)
+    desk.open(session)
     if len(rows) > 1:
         desk.needs.add(Capability.BATCH)
-    columns = _pad(desk, grid)
+    columns = _pad(grid, desk.padding)
+    desk.needs |= masked(columns)
     width = len(next(iter(columns.values())))
-    chunk = desk.chunk() or width
+    chunk = desk.chunk or width
     for start in range(0, width, chunk):
-        part = {name: cells[start : start + chunk] for name, cells in columns.items()}
-        if start and chunk > 1:
+        part = {row: cells[start : start + chunk] for row, cells in columns.items()}
+        if start and min(chunk, width - start) > 1:
             desk.needs.add(Capability.TOGETHER)
         _feed(desk, session, part, prefill=True)
 
 
 def append(desk: Desk, event: ev.Append) -> None:
     """Feed tokens onto a filled cache, one forward each or together."""
-    session = desk.live(event.on)
-    names = desk.rows_of(session, event.rows, "rows")
-    grid: dict[str, list[int]] = {}
+    session = desk.live(desk.resolved(event.on))
+    named: Collection[str] = session.rows if event.rows is None else desk.rows_of(session, event.rows, ("rows",))
     if event.ids is not None:
-        desk.rows_of(session, list(event.ids), "ids")
-        grid = {name: list(ids) for name, ids in event.ids.items() if event.rows is None or name in names}
+        grid = _given(desk, session, event.ids, named)
     elif event.next is not None:
-        for name in names:
-            row = session.rows[name]
-            count = desk.number(event.next, ("next",), row=row, length=len(row.text.tokens))
-            grid[name] = _next(desk, row, count, ("next",))
+        grid = {name: _own(desk, session.rows[name], event.next, ("next",)) for name in named}
     else:
         assert event.greedy is not None
-        for name in names:
-            row = session.rows[name]
-            held = list(row.tokens)
-            for _ in range(desk.number(event.greedy, ("greedy",), row=row, length=None)):
-                held.append(desk.greedy(tuple(held)))
-            grid[name] = held[row.length :]
-    width = max((len(tokens) for tokens in grid.values()), default=0)
+        count = desk.number(event.greedy, ("greedy",))
+        grid = {name: _chosen(desk, session.rows[name], count) for name in named}
+    width = max(map(len, grid.values()))
     if width == 0:
-        desk.refuse((), "append: feeds no token", "feed at least 1")
+        word = "next" if event.next is not None else "greedy"
+        desk.refuse((word,), "append: feeds no token", "feed at least 1")
     columns = {name: [*grid.get(name, ()), *[None] * (width - len(grid.get(name, ())))] for name in session.rows}
     if any(None in cells for cells in columns.values()):
         desk.needs.add(Capability.RAGGED)
@@ -98,56 +74,135 @@ def append(desk: Desk, event: ev.Append) -> None:
         desk.needs.add(Capability.TOGETHER)
     step = width if event.together else 1
     for start in range(0, width, step):
-        _feed(desk, session, {name: cells[start : start + step] for name, cells in columns.items()}, prefill=False)
+        part = {name: cells[start : start + step] for name, cells in columns.items()}
+        _feed(desk, session, part, prefill=False)
 
 
-def _feed(desk: Desk, session: SessionPlan, columns: Mapping[str, Sequence[int | None]], *, prefill: bool) -> None:
-    desk.emit(fed(desk, session, columns, prefill=prefill))
-    session.opened_by = None
-
-
-def fed(desk: Desk, session: SessionPlan, columns: Mapping[str, Sequence[int | None]], *, prefill: bool) -> st.Feed:
-    """Let every row take its columns (None is a masked slot) and return the forward that feeds them."""
-    tokens, positions, nodes, indices = [], [], [], []
-    for name, row in session.rows.items():
-        cells = columns[name]
-        first = row.length
-        positions.append(tuple(row.take(token, desk.rules) for token in cells))
-        tokens.append(tuple(0 if token is None else token for token in cells))
-        made = iter(row.nodes[first:])
-        nodes.append(tuple(-1 if token is None else next(made) for token in cells))
-        count = iter(range(first, row.length))
-        indices.append(tuple(-1 if token is None else next(count) for token in cells))
-    mask = tuple(tuple(node >= 0 for node in row) for row in nodes)
-    session.lineage = desk.lineage((session.lineage, "feed", tuple(tokens), mask, tuple(positions)))
+def fed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -> st.Feed:
+    """Let every row take its columns and return the forward that feeds them."""
+    taken = [row.take(columns[name], desk.rules) for name, row in session.rows.items()]
+    tokens, positions, nodes, indices = zip(*taken, strict=True)
+    mask = tuple([tuple([node >= 0 for node in row]) for row in nodes])
+    session.lineage = desk.lineage((session.lineage, "feed", tokens, mask, positions))
     group = desk.groups[session.group]
     group.capacity = max(group.capacity, session.width)
-    desk.within_capacity(session)
     return st.Feed(
         event=desk.event,
         session=session.name,
         prefill=prefill,
         rows=tuple(session.rows),
-        tokens=tuple(tokens),
-        positions=tuple(positions),
-        nodes=tuple(nodes),
-        indices=tuple(indices),
+        tokens=tokens,
+        positions=positions,
+        nodes=nodes,
+        indices=indices,
         lineage=session.lineage,
         after=session.state(desk.rules),
     )
 
 
-def _pad(desk: Desk, grid: Mapping[str, list[int]]) -> dict[str, list[int | None]]:
-    padding = desk.padding()
+def masked(columns: Columns) -> set[Capability]:
+    """Return what an engine needs to be prefilled with these columns: padding, holes, or neither."""
+    needs: set[Capability] = set()
+    for cells in columns.values():
+        real = [column for column, token in enumerate(cells) if token is not None]
+        if len(real) < len(cells):
+            inner = real and None in cells[real[0] : real[-1]]
+            outer = not real or real[0] > 0 or real[-1] < len(cells) - 1
+            needs |= {Capability.HOLES} if inner else set()
+            needs |= {Capability.PADDING} if outer else set()
+    return needs
+
+
+def _feed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -> None:
+    step = fed(desk, session, columns, prefill=prefill)
+    desk.within_capacity(session)
+    desk.emit(step)
+    session.opened_by = None
+
+
+def _asked(desk: Desk, event: ev.Prefill) -> tuple[dict[str, Row], dict[str, list[int]]]:
+    """Return the rows a prefill opens, and the tokens each is fed."""
+    rows: dict[str, Row] = {}
+    grid: dict[str, list[int]] = {}
+    numbers = event.rows if isinstance(event.rows, dict) else {}
+    bad = False
+    for place, word in enumerate(event.rows):
+        path = ("rows", word if numbers else place)
+        name = desk.resolved(word)
+        text = desk.texts.get(name)
+        try:
+            if text is None:
+                desk.refuse(path, f"prefill: no row {name!r}", did_you_mean(name, desk.texts, "rows here"), key=True)
+            if name in rows:
+                help = "name it once; a second row of that text needs a name of its own"
+                desk.refuse(path, f"prefill: row {name!r} is named twice", help, key=True)
+            row = rows[name] = Row(name=name, text=text, exact=text.exact or bool(numbers))
+            grid[name] = _own(desk, row, numbers.get(word, len(text.tokens)), path)
+            if not grid[name]:
+                desk.refuse(path, f"prefill: row {name!r} is fed 0 tokens", "feed at least 1, or leave the row out")
+        except ImpossibleError:
+            bad = True
+    if bad:
+        raise ImpossibleError
+    return rows, grid
+
+
+def _given(
+    desk: Desk, session: SessionPlan, ids: Mapping[str, Sequence[int]], named: Collection[str]
+) -> dict[str, Sequence[int]]:
+    """Return the ids of an append by row."""
+    names = desk.rows_of(session, ids, ("ids",), keys=True)
+    for name, word in zip(names, ids, strict=True):
+        if name not in named:
+            help = f"name {name!r} in `rows`, or leave `rows` out"
+            desk.refuse(("ids", word), f"append: ids for row {name!r}, which `rows` leaves out", help, key=True)
+    return dict(zip(names, ids.values(), strict=True))
+
+
+def _own(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...]) -> list[int]:
+    """Return the next tokens of a row's own text, and make them due."""
+    count = desk.number(number, path, row.text.words)
+    if count is None:
+        row.exact = False
+        count = NOMINAL_LENGTH
+    own = row.text.tokens
+    left = len(own) - row.taken
+    if count > left and row.exact and row.text.exact:
+        desk.refuse(
+            path,
+            f"{desk.word}: row {row.name!r} has {_counted(left, 'token')} left of its {len(own)}, cannot feed {count}",
+            f"feed at most {left}, or give the row more tokens" if left else "give the row more tokens",
+        )
+    row.due = count
+    return [own[(row.taken + step) % len(own)] for step in range(count)]
+
+
+def _chosen(desk: Desk, row: Row, count: int | None) -> list[int]:
+    """Return the ids greedy decoding chooses after what a row holds: symbols as long as no model is asked."""
+    if count is None:
+        row.exact = False
+        count = NOMINAL_LENGTH
+    chosen: list[int] = []
+    if desk.greedy is not None:
+        for _ in range(count):
+            chosen.append(desk.greedy((*row.tokens, *chosen)))
+        return chosen
+    before = ROOT
+    for token in row.tokens:
+        before = desk.symbols.extend(before, token, 0)
+    for _ in range(count):
+        chosen.append(-2 - before)
+        before = desk.symbols.extend(before, chosen[-1], 0)
+    return chosen
+
+
+def _pad(grid: Mapping[str, list[int]], padding: str) -> dict[str, list[int | None]]:
     width = max(len(tokens) for tokens in grid.values())
     if padding == "holes":
         width += 2  # so that the longest row has holes too
-        desk.needs.add(Capability.HOLES)
     columns: dict[str, list[int | None]] = {}
     for name, tokens in grid.items():
         spare = width - len(tokens)
-        if spare:
-            desk.needs.add(Capability.PADDING)
         match padding:
             case "left":
                 columns[name] = [*[None] * spare, *tokens]
@@ -158,24 +213,14 @@ def _pad(desk: Desk, grid: Mapping[str, list[int]]) -> dict[str, list[int | None
     return columns
 
 
-def _next(desk: Desk, row: Row, count: int, key: tuple[str | int, ...]) -> list[int]:
-    own = row.text.tokens
-    left = len(own) - row.taken
-    if count > left and row.exact:
-        desk.refuse(
-            key,
-            f"{desk.word}: row {row.name!r} has {left} tokens left of its {len(own)}, cannot feed {count}",
-            f"feed at most {left}, or give the row more tokens",
-        )
-    taken = [own[(row.taken + step) % len(own)] for step in range(count)]
-    row.due = count
-    return taken
-
-
 def _with_holes(tokens: Sequence[int], spare: int) -> list[int | None]:
-    """Spread masked slots between the tokens, so that every one but the shortest row's lies inside."""
+    """Spread masked slots between the tokens; behind the token where there is only one."""
     after = [step * max(len(tokens) - 1, 1) // spare for step in range(spare)]
     cells: list[int | None] = []
     for index, token in enumerate(tokens):
         cells += [token, *[None] * after.count(index)]
     return cells
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

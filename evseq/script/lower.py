@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evseq.errors import Place, Problem, ScriptError
+from evseq.errors import Problem, ScriptError
 from evseq.geometry import Capability, Description, Positions
 from evseq.history import Tree
 from evseq.script.cases import CaseArms, cases, lacking
 from evseq.script.document import Script
-from evseq.script.number import NumberError
+from evseq.script.number import NumberError, number_words
 from evseq.script.plan import plan
 from evseq.script.rows import Each, Text, TextFile
 from evseq.script.steps import Plan
 from evseq.script.support import unsupported
-from evseq.script.texts import Greedy, Tokenize, row_texts
+from evseq.script.texts import Greedy, Tokenize, each_line, is_ids, row_texts
 
 __all__ = ["Lowered", "check", "lower"]
 
@@ -39,15 +39,16 @@ def lower(
     """Plan every case. Raises ScriptError with the problems of all of them."""
     tree = Tree()
     plans: list[Plan | str] = []
-    problems: dict[Place, Problem] = {}
+    problems: list[Problem] = []
     for case in chosen:
         try:
             plans.append(_lower(script, case, tree, description=description, tokenize=tokenize, greedy=greedy))
         except ScriptError as error:
-            # Arms differ in numbers, not in what is wrong: the first telling of a place is enough.
-            problems = {problem.place: problem for problem in error.problems} | problems
+            # Arms differ in numbers, not in what is wrong: the first case to tell of a place says enough.
+            told = {problem.place for problem in problems}
+            problems += [problem for problem in error.problems if problem.place not in told]
     if problems:
-        raise ScriptError(problems.values())
+        raise ScriptError(problems)
     return Lowered(tree=tree, plans=tuple(plans))
 
 
@@ -73,22 +74,18 @@ def _lower(
     greedy: Greedy | None,
 ) -> Plan | str:
     if description is not None:
-        reason = lacking(script, description) or _untold(script, description)
+        reason = lacking(script, description) or _untold(script, case, description)
         if reason:
             return reason
     geometry = description.geometry if description else None
     arms = dict(case.arms) if description is None else _completed(case, description)
+    window, vocab = (geometry.window, geometry.vocab) if geometry else (None, None)
     try:
-        texts = row_texts(
-            script,
-            arms,
-            window=geometry.window if geometry else None,
-            vocab=geometry.vocab if geometry else None,
-            tokenize=tokenize,
-        )
+        words = number_words(arms, window=window, symbolic=geometry is None)
+        texts = row_texts(script, arms, words=words, vocab=vocab, tokenize=tokenize)
     except NumberError as error:
-        raise ScriptError([_row_problem(script, error)]) from error
-    planned = plan(script, arms, texts=texts, tree=tree, description=description, greedy=greedy)
+        raise ScriptError([_problem(script, arms, error)]) from error
+    planned = plan(script, arms, words=words, texts=texts, tree=tree, description=description, greedy=greedy)
     return (description and unsupported(planned, description)) or planned
 
 
@@ -103,11 +100,24 @@ def _completed(case: CaseArms, description: Description) -> dict[str, int | str]
     }
 
 
-def _untold(script: Script, description: Description) -> str | None:
-    worded = any(isinstance(row, Text | TextFile | Each) for row in script.rows.values())
-    return "needs a tokenizer" if worded and Capability.TEXT not in description.capabilities else None
+def _untold(script: Script, case: CaseArms, description: Description) -> str | None:
+    if Capability.TEXT in description.capabilities:
+        return None
+    worded = any(
+        isinstance(row, Text | TextFile)
+        or (isinstance(row, Each) and not is_ids(each_line(script, row, case.arms[name])))
+        for name, row in script.rows.items()
+    )
+    return "needs a tokenizer" if worded else None
 
 
-def _row_problem(script: Script, error: NumberError) -> Problem:
-    place = script.place(error.path)
-    return Problem(place=place, message=f"rows: {error}", help=error.help, excerpt=script.source.excerpt(place))
+def _problem(script: Script, arms: Mapping[str, int | str], error: NumberError) -> Problem:
+    """Return what is wrong with a number in `rows` or `arms`, at that number."""
+    section, name, *_ = path = error.path
+    if section == "arms":
+        arm = script.arms.get(str(name))
+        value = arms[str(name)]
+        path = (*path, "values", arm.values.index(value)) if arm and value in arm.values else path
+    place = script.place(path)
+    excerpt = script.source.excerpt(place)
+    return Problem(place=place, message=f"{section}: {error}", help=error.help, excerpt=excerpt)

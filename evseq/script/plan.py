@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -20,11 +19,15 @@ from evseq.script.texts import Greedy, RowText
 
 __all__ = ["plan"]
 
+Planned = ev.Prefill | ev.Append | ev.BeamSelect | ev.Crop | ev.Fork | ev.Serialize | ev.Reload | ev.Probe | ev.Drop
+"""Events that are something to do; a mutation is part of the reload that follows."""
+
 
 def plan(
     script: Script,
     arms: Mapping[str, int | str],
     *,
+    words: Mapping[str, int | None],
     texts: Mapping[str, RowText],
     tree: Tree,
     description: Description | None = None,
@@ -32,14 +35,17 @@ def plan(
 ) -> st.Plan:
     """Lower `script` in one arm to steps.
 
-    Histories are interned in `tree`, which the plans of all arms share. Without `description` everything that only a
-    target can tell stays nominal and is not complained of; without `greedy` chosen tokens are symbolic (below -1).
-    Raises ScriptError with every problem of this arm.
+    `words` are the number words of this case, `texts` its rows. Histories are interned in `tree`, which the plans of
+    all arms share. Without `description` everything that only a target can tell stays nominal and is not complained of;
+    without `greedy` chosen tokens are symbolic (below -1). Raises ScriptError with every problem of this arm.
     """
-    desk = Desk(script, arms, texts=texts, tree=tree, description=description, greedy=greedy)
+    desk = Desk(script, arms, words=words, texts=texts, tree=tree, description=description, greedy=greedy)
     for number, event in enumerate(script.events):
-        desk.event, desk.word = number, event.word
-        if event.expect is not None and event.expect.invalid:
+        desk.event, desk.word, desk.guessed = number, event.word, False
+        _expected(desk, event)
+        if isinstance(event, ev.MutatePrefixToken):
+            desk.pending.append((number, event))
+        elif event.expect is not None and event.expect.invalid:
             _must_be_invalid(desk, event)
         else:
             _attempt(desk, event)
@@ -51,11 +57,10 @@ def plan(
 
 def _finished(desk: Desk) -> st.Plan:
     """Return the plan; only meaningful without problems."""
-    capacity = desk.capacity()
     layouts = tuple(
         Layout(
             rows=group.rows,
-            capacity=capacity or group.capacity,
+            capacity=desk.capacity or group.capacity,
             depth=group.depth,
             cache=str(desk.arms.get("cache", "")),
             positions=desk.rules.positions,
@@ -71,34 +76,64 @@ def _finished(desk: Desk) -> st.Plan:
     )
 
 
-def _attempt(desk: Desk, event: ev.Event) -> None:
-    if event.expect is not None and event.expect.loud:
+def _expected(desk: Desk, event: ev.Event) -> None:
+    """Note expectations that are not for this event."""
+    if event.expect is None:
+        return
+    if event.expect.loud:
         desk.loud.add(desk.event)
+        if isinstance(event, ev.MutatePrefixToken):
+            message = f"{desk.word}: asks nothing of an engine, so `loud` cannot fail"
+            desk.note(("expect",), message, "put the expectation at the reload")
+    for word in ("refused", "reused"):
+        if getattr(event.expect, word) is not None and not isinstance(event, ev.Reload):
+            desk.note(
+                ("expect", word), f"{desk.word}: only a reload can be {word}", "move the expectation to the reload"
+            )
+
+
+def _attempt(desk: Desk, event: Planned) -> None:
     try:
         _plan_event(desk, event)
     except ImpossibleError:
-        if isinstance(event, ev.Prefill | ev.Fork | ev.Reload):
-            desk.broken.add(event.as_)
-        if isinstance(event, ev.Serialize):
-            desk.broken.add(event.to)
+        _give_up(desk, event)
 
 
-def _must_be_invalid(desk: Desk, event: ev.Event) -> None:
-    before = copy.deepcopy((desk.sessions, desk.kept, desk.saved, desk.pending, desk.groups, desk.needs))
-    problems, steps = len(desk.problems), len(desk.steps)
+def _give_up(desk: Desk, event: Planned) -> None:
+    """Let later events not be blamed for what an impossible one would have made or changed."""
+    match event:
+        case ev.Prefill() | ev.Fork() | ev.Reload():
+            name = desk.resolved(event.as_)
+            desk.broken.add(name)
+            desk.doubt(name)
+        case ev.Serialize():
+            desk.broken.add(desk.resolved(event.to))
+        case ev.BeamSelect():
+            name = desk.resolved(event.on)
+            desk.broken.add(name)
+            desk.sessions.pop(name, None)
+        case ev.Append() | ev.Crop() | ev.Probe() | ev.Drop():
+            desk.doubt(desk.resolved(event.on))
+        case _:
+            assert_never(event)
+
+
+def _must_be_invalid(desk: Desk, event: Planned) -> None:
+    back, certain = desk.snapshot(), desk.certain
     try:
         _plan_event(desk, event)
     except ImpossibleError:
-        del desk.problems[problems:]
+        back()
     else:
-        desk.note((), f"{desk.word}: expected to be invalid, but this event is possible", "drop the expectation")
-    del desk.steps[steps:]
-    desk.sessions, desk.kept, desk.saved, desk.pending, desk.groups, desk.needs = before
+        certain = certain and desk.certain
+        back()
+        if certain:
+            desk.possible()
+    if isinstance(event, ev.Reload):
+        desk.pending = []  # it was the next to ask for reuse
 
 
-def _plan_event(desk: Desk, event: ev.Event) -> None:
-    if event.expect is not None and not isinstance(event, ev.Reload):
-        _only_reload(desk, event.expect)
+def _plan_event(desk: Desk, event: Planned) -> None:
     match event:
         case ev.Prefill():
             prefill(desk, event)
@@ -114,31 +149,21 @@ def _plan_event(desk: Desk, event: ev.Event) -> None:
             serialize(desk, event)
         case ev.Reload():
             reload(desk, event)
-        case ev.MutatePrefixToken():
-            desk.pending.append((desk.event, event))
         case ev.Probe():
-            session = desk.live(event.on)
+            session = desk.live(desk.resolved(event.on))
             session.opened_by = None
-            desk.emit(st.Read(event=desk.event, session=event.on, after=session.state(desk.rules)))
+            desk.emit(st.Read(event=desk.event, session=session.name, after=session.state(desk.rules)))
         case ev.Drop():
             drop(desk, event)
         case _:
             assert_never(event)
 
 
-def _only_reload(desk: Desk, expect: ev.Expect) -> None:
-    for word in ("refused", "reused"):
-        if getattr(expect, word) is not None:
-            desk.refuse(
-                ("expect", word), f"{desk.word}: only a reload can be {word}", "move the expectation to the reload"
-            )
-
-
 def _lint(desk: Desk) -> None:
     for session in desk.sessions.values():
         desk.vacuous(session)
-    for number, event in desk.pending:
-        desk.event, desk.word = number, event.word
+    for number, _ in desk.pending:
+        desk.turn_to(number)
         desk.note(
             (),
             f"{desk.word}: nobody asks for reuse afterwards",

@@ -5,21 +5,29 @@ from __future__ import annotations
 from evseq.geometry import Capability
 from evseq.script import events as ev
 from evseq.script import steps as st
+from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
 from evseq.script.sessions import Row
+from evseq.script.texts import NOMINAL_LENGTH
 
 __all__ = ["beam_select", "crop", "drop", "fork"]
 
 
 def beam_select(desk: Desk, event: ev.BeamSelect) -> None:
     """Replace rows by copies of their parents."""
-    session = desk.live(event.on)
+    session = desk.live(desk.resolved(event.on))
     names = list(session.rows)
     chosen = {new: desk.resolved(parent) for new, parent in event.rows.items()}
-    unknown = {new: parent for new, parent in chosen.items() if parent not in session.rows}
-    for new, parent in unknown.items():
-        desk.note(("rows", new), f"beam-select: no row {parent!r}", desk.did_you_mean(parent, names))
-    if unknown:
+    bad = False
+    for new, parent in chosen.items():
+        if desk.resolved(new) != new:
+            bad = True
+            desk.note(("rows", new), f"beam-select: {new!r} is an arm", "give the beam a name of its own", key=True)
+        if parent not in session.rows:
+            bad = True
+            message = f"beam-select: no row {parent!r} in session {session.name!r}"
+            desk.note(("rows", new), message, did_you_mean(parent, names, "rows here"))
+    if bad:
         raise ImpossibleError
     parents = tuple(names.index(parent) for parent in chosen.values())
     session.rows = {new: session.rows[parent].copy(new) for new, parent in chosen.items()}
@@ -30,7 +38,7 @@ def beam_select(desk: Desk, event: ev.BeamSelect) -> None:
     desk.emit(
         st.Select(
             event=desk.event,
-            session=event.on,
+            session=session.name,
             parents=parents,
             rows=tuple(event.rows),
             after=session.state(desk.rules),
@@ -40,65 +48,69 @@ def beam_select(desk: Desk, event: ev.BeamSelect) -> None:
 
 def crop(desk: Desk, event: ev.Crop) -> None:
     """Roll rows back."""
-    session = desk.live(event.on)
-    word, count = ("by", event.by) if event.by is not None else ("to", event.to)
-    assert count is not None
-    only = [event.row] if event.row is not None else list(count) if isinstance(count, dict) else None
-    names = desk.rows_of(session, only, "row" if event.row is not None else word)
-    kept: dict[str, int] = {}
-    for name, row in session.rows.items():
-        kept[name] = row.length
-        if name not in names:
-            continue
-        key = (word, name) if isinstance(count, dict) else (word,)
-        number = desk.number(count[name] if isinstance(count, dict) else count, key, row=row, length=row.length)
-        kept[name] = _kept(desk, row, number, word, key)
-    if all(kept[name] == row.length for name, row in session.rows.items()):
+    session = desk.live(desk.resolved(event.on))
+    word, asked = ("by", event.by) if event.by is not None else ("to", event.to)
+    assert asked is not None
+    lengths = {name: row.length for name, row in session.rows.items()}
+    if isinstance(asked, dict):
+        names = desk.rows_of(session, asked, (word,), keys=True)
+        for name, (key, number) in zip(names, asked.items(), strict=True):
+            lengths[name] = _kept(desk, session.rows[name], number, (word, key), word=word)
+    else:
+        for name in session.rows if event.row is None else desk.rows_of(session, [event.row], ("row",)):
+            lengths[name] = _kept(desk, session.rows[name], asked, (word,), word=word)
+    if session.exact and all(lengths[name] == row.length for name, row in session.rows.items()):
         desk.refuse((word,), "crop: drops no token", "drop at least 1")
-    rolled = max(row.peak - kept[name] for name, row in session.rows.items())
-    session.peak_width = max(session.peak_width, session.width)
-    if session.crop(list(kept.values())):
+    rolled = max(row.peak - lengths[name] for name, row in session.rows.items())
+    kept = tuple(lengths.values())
+    if session.crop(kept):
         desk.needs.add(Capability.RAGGED)
     group = desk.groups[session.group]
     group.depth = max(group.depth, rolled, session.peak_width - session.width)
-    lengths = tuple(kept.values())
-    session.lineage = desk.lineage((session.lineage, "crop", lengths))
+    session.lineage = desk.lineage((session.lineage, "crop", kept))
     desk.needs.add(Capability.CROP)
-    desk.emit(st.Crop(event=desk.event, session=event.on, lengths=lengths, after=session.state(desk.rules)))
+    desk.emit(st.Crop(event=desk.event, session=session.name, lengths=kept, after=session.state(desk.rules)))
 
 
 def fork(desk: Desk, event: ev.Fork) -> None:
     """Copy a session."""
-    session = desk.live(event.on)
-    desk.unused(event.as_)
-    twin = desk.sessions[event.as_] = session.copy(event.as_)
+    session = desk.live(desk.resolved(event.on))
+    name = desk.resolved(event.as_)
+    desk.unused(name)
+    twin = session.copy(name)
     twin.opened_by = desk.event
+    desk.open(twin)
     desk.needs.add(Capability.FORK)
-    desk.emit(st.Fork(event=desk.event, session=event.as_, source=event.on, after=twin.state(desk.rules)))
+    desk.emit(st.Fork(event=desk.event, session=name, source=session.name, after=twin.state(desk.rules)))
 
 
 def drop(desk: Desk, event: ev.Drop) -> None:
     """Free a session, or only what its buffers hold."""
-    session = desk.live(event.on)
+    session = desk.live(desk.resolved(event.on))
     desk.vacuous(session)
-    del desk.sessions[event.on]
+    del desk.sessions[session.name]
+    desk.gone[session.name] = (f"was dropped in line {desk.line}", "drop it later, or open it again")
     if event.keep is ev.Keep.BUFFERS:
         desk.needs.add(Capability.RESET)
-        desk.kept[event.on] = session.group
-        desk.emit(st.Reset(event=desk.event, session=event.on))
+        desk.kept[session.name] = session.group
+        desk.emit(st.Reset(event=desk.event, session=session.name))
     else:
-        desk.emit(st.Drop(event=desk.event, session=event.on))
+        desk.emit(st.Drop(event=desk.event, session=session.name))
 
 
-def _kept(desk: Desk, row: Row, number: int, word: str, key: tuple[str | int, ...]) -> int:
+def _kept(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...], *, word: str) -> int:
     """Return how many tokens a row keeps of those it holds."""
-    keep = row.length - number if word == "by" else number
-    if 0 <= keep <= row.length or not row.exact:
-        return max(0, min(keep, row.length))
-    done = f"drop {number}" if word == "by" else f"keep {number}"
-    limit = "drop at most" if word == "by" else "keep at most"
-    desk.refuse(
-        key,
-        f"crop: row {row.name!r} holds {row.length} tokens, cannot {done}",
-        f"{limit} {row.length}, or feed {row.name!r} more tokens first",
-    )
+    count = desk.number(number, path, row.words)
+    if count is None:
+        row.exact = False
+        count = NOMINAL_LENGTH
+    keep = row.length - count if word == "by" else count
+    if row.exact and not 0 <= keep <= row.length:
+        done, limit = ("drop", "drop at most") if word == "by" else ("keep", "keep at most")
+        desk.refuse(
+            path,
+            f"{desk.word}: row {row.name!r} holds {row.length} tokens, cannot {done} {count}",
+            f"{limit} {row.length}, or feed {row.name!r} more tokens first",
+        )
+    # Of a row whose length only a target knows something is left, so that later events have what they speak of.
+    return max(0 if row.exact else 1, min(keep, row.length))

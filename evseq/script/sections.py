@@ -15,6 +15,7 @@ from evseq.script.events import EVENTS, Event, Prefill
 from evseq.script.kinds import NAME
 from evseq.script.number import NUMBER_WORDS
 from evseq.script.rows import RowSource, parse_row
+from evseq.script.source import Source
 from evseq.script.wording import tell
 
 __all__ = [
@@ -177,8 +178,11 @@ def read_events(data: Mapping[str, Value], complaints: Complaints) -> tuple[Even
         wrong = "is empty" if value in (None, []) else f"is {show(value)}, not a list"
         complaints.add(("events",), f"events {wrong}", "write a list that begins with `- prefill: [a]`", key=True)
         return ()
-    events = [_event(event, ("events", index), complaints) for index, event in enumerate(value)]
-    return tuple(event for event in events if event is not None)
+    events: list[Event] = []
+    for index, written in enumerate(value):
+        if not complaints.full and (event := _event(written, ("events", index), complaints)):
+            events.append(event)
+    return tuple(events)
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -4,49 +4,62 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from evseq.geometry import Geometry, PositionRule, Positions, WindowCounts
 from evseq.history import MASKED, ROOT, Tree
 from evseq.script.steps import Request, RequestedRow, State
 from evseq.script.texts import RowText
 
-__all__ = ["Row", "Rules", "SessionPlan"]
+__all__ = ["Row", "Rules", "SessionPlan", "Taken"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How this plan numbers tokens, and which masked slots belong to a history."""
+    """How this plan numbers tokens, and which masked slots belong to a history.
 
-    geometry: Geometry | None
+    `by_slot`: a token's position is its slot, pads and holes included. `gaps_matter`: inner masked slots belong to a
+    history. `windows` are those of the layers, none without a geometry; `window_counts` is what they count.
+    """
+
     positions: Positions
     tree: Tree
+    by_slot: bool = False
+    gaps_matter: bool = False
+    windows: tuple[int | None, ...] = ()
+    window_counts: WindowCounts = WindowCounts.POSITIONS
 
-    @property
-    def by_slot(self) -> bool:
-        """Whether a token's position is its slot, pads and holes included."""
-        return (
-            self.positions is Positions.ENGINE
-            and self.geometry is not None
-            and self.geometry.position_rule is PositionRule.SLOT
+    @classmethod
+    def of(cls, geometry: Geometry | None, *, positions: Positions, tree: Tree) -> Rules:
+        """Return the rules of a decoder when tokens are numbered as `positions` says; the plainest without one."""
+        if geometry is None:
+            return cls(positions=positions, tree=tree)
+        return cls(
+            positions=positions,
+            tree=tree,
+            by_slot=positions is Positions.ENGINE and geometry.position_rule is PositionRule.SLOT,
+            gaps_matter=geometry.gaps_matter,
+            windows=tuple(layer.window for layer in geometry.layers),
+            window_counts=geometry.window_counts,
         )
 
-    @property
-    def gaps_matter(self) -> bool:
-        """Whether inner masked slots belong to a history."""
-        return self.geometry is not None and self.geometry.gaps_matter
 
-    @property
-    def windows(self) -> tuple[int | None, ...]:
-        """The window of every layer; empty without a geometry."""
-        return tuple(layer.window for layer in self.geometry.layers) if self.geometry else ()
+class Taken(NamedTuple):
+    """What one row is fed, column by column: in masked columns token and position are 0, node and index -1."""
+
+    tokens: tuple[int, ...]
+    positions: tuple[int, ...]
+    nodes: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
 class Row:
     """One row: its own text and the place in it, then its real tokens in parallel lists, then its width in slots.
 
-    `due` tokens of its own text are about to be taken; `places` is the place in the text after each token held.
+    `due` tokens of its own text are about to be taken; `places` is the place in the text after each token held. Where
+    `exact` is False only a target knows how many tokens it holds.
     """
 
     name: str
@@ -72,51 +85,69 @@ class Row:
         """The history so far."""
         return self.nodes[-1] if self.nodes else ROOT
 
+    @property
+    def words(self) -> dict[str, int | None]:
+        """The number word `length` where the tokens held are meant."""
+        return {"length": self.length if self.exact else None}
+
     def copy(self, name: str | None = None) -> Row:
         """Return an independent row with the same contents."""
-        return replace(
-            self,
+        return Row(
             name=name or self.name,
-            tokens=list(self.tokens),
-            positions=list(self.positions),
-            columns=list(self.columns),
-            nodes=list(self.nodes),
-            places=list(self.places),
+            text=self.text,
+            taken=self.taken,
+            due=self.due,
+            exact=self.exact,
+            tokens=self.tokens[:],
+            positions=self.positions[:],
+            columns=self.columns[:],
+            nodes=self.nodes[:],
+            places=self.places[:],
+            width=self.width,
+            peak=self.peak,
         )
 
     def next_position(self, rules: Rules) -> int:
         """Return the position the next token gets."""
         return self.width if rules.by_slot else self.length
 
-    def take(self, token: int | None, rules: Rules) -> int:
-        """Take one slot, masked if `token` is None; return the real token's position, else 0."""
-        column, self.width = self.width, self.width + 1
-        if token is None:
-            return 0
-        position = column if rules.by_slot else self.length
-        if self.due:
-            self.due, self.taken = self.due - 1, self.taken + 1
-        self.places.append(self.taken)
-        self.tokens.append(token)
-        self.positions.append(position)
-        self.columns.append(column)
-        self._trace(rules)
-        self.peak = max(self.peak, self.length)
-        return position
+    def take(self, cells: Sequence[int | None], rules: Rules) -> Taken:
+        """Take one slot per cell, masked where it is None."""
+        fed: list[tuple[int, int, int, int]] = []
+        for column, token in enumerate(cells, start=self.width):
+            if token is None:
+                fed.append((0, 0, -1, -1))
+                continue
+            index = len(self.tokens)
+            position = column if rules.by_slot else index
+            if self.due:
+                self.due, self.taken = self.due - 1, self.taken + 1
+            self.places.append(self.taken)
+            self.tokens.append(token)
+            self.positions.append(position)
+            self.columns.append(column)
+            node = self._follow(index, rules)
+            fed.append((token, position, node, index))
+        self.width += len(cells)
+        self.peak = max(self.peak, len(self.tokens))
+        return Taken(*zip(*fed, strict=True))
 
     def change(self, index: int, token: int, rules: Rules) -> None:
         """Put another token at `index`; what follows becomes another history."""
         self.tokens[index] = token
         del self.nodes[index:]
-        self._trace(rules)
+        for later in range(index, self.length):
+            self._follow(later, rules)
 
-    def _trace(self, rules: Rules) -> None:
-        for index in range(len(self.nodes), self.length):
-            node = self.node
-            if rules.gaps_matter and index:
-                for _ in range(self.columns[index] - self.columns[index - 1] - 1):
-                    node = rules.tree.extend(node, MASKED, 0)
-            self.nodes.append(rules.tree.extend(node, self.tokens[index], self.positions[index]))
+    def _follow(self, index: int, rules: Rules) -> int:
+        """Add the node of the token at `index` to those before it and return it."""
+        tree, node = rules.tree, self.node
+        if rules.gaps_matter and index:
+            for _ in range(self.columns[index] - self.columns[index - 1] - 1):
+                node = tree.extend(node, MASKED, 0)
+        node = tree.extend(node, self.tokens[index], self.positions[index])
+        self.nodes.append(node)
+        return node
 
     def reach(self, length: int) -> int:
         """Return how many slots the first `length` real tokens reach over."""
@@ -130,10 +161,10 @@ class Row:
         self.width = width
 
     def visible(self, window: int | None, rules: Rules) -> int:
-        """Return how many held tokens the next query attends to in a layer of this window."""
+        """Return how many held tokens the next query attends to in a layer of this window, which counts the query."""
         if window is None:
             return self.length
-        slots = rules.geometry is not None and rules.geometry.window_counts is WindowCounts.SLOTS
+        slots = rules.window_counts is WindowCounts.SLOTS
         here, held = (self.width, self.columns) if slots else (self.next_position(rules), self.positions)
         return sum(1 for _ in itertools.takewhile(lambda place: here - place < window, reversed(held)))
 
@@ -159,18 +190,31 @@ class SessionPlan:
 
     @property
     def width(self) -> int:
-        """Slots per row."""
-        return max((row.width for row in self.rows.values()), default=0)
+        """Slots per row; every row has as many."""
+        return next(iter(self.rows.values())).width
+
+    @property
+    def exact(self) -> bool:
+        """Whether the number of tokens is known for every row, also without a target."""
+        return all(row.exact for row in self.rows.values())
 
     def copy(self, name: str) -> SessionPlan:
         """Return an independent session with the same contents."""
-        return replace(self, name=name, rows={key: row.copy() for key, row in self.rows.items()}, opened_by=None)
+        return SessionPlan(
+            name=name,
+            group=self.group,
+            lineage=self.lineage,
+            rows={key: row.copy() for key, row in self.rows.items()},
+            salt=self.salt,
+            peak_width=self.peak_width,
+        )
 
     def crop(self, lengths: Sequence[int]) -> bool:
         """Keep the first tokens of each row; cut columns behind the last kept one.
 
         Returns whether a dropped token lay before that column, so that its slot is masked now.
         """
+        self.peak_width = max(self.peak_width, self.width)
         pairs = list(zip(self.rows.values(), lengths, strict=True))
         width = max(row.reach(length) for row, length in pairs)
         uneven = any(column < width for row, length in pairs for column in row.columns[length:])
@@ -180,13 +224,13 @@ class SessionPlan:
 
     def state(self, rules: Rules) -> State:
         """Return what a probe must read now."""
-        rows = self.rows.values()
+        rows, width = self.rows.values(), self.width
         return State(
-            lengths=tuple(row.length for row in rows),
-            next_positions=tuple(row.next_position(rules) for row in rows),
-            visible=tuple(tuple(row.visible(window, rules) for row in rows) for window in rules.windows),
-            columns=self.width,
-            furthest=max(self.width, self.peak_width),
+            lengths=tuple([len(row.tokens) for row in rows]),
+            next_positions=tuple([row.next_position(rules) for row in rows]),
+            visible=tuple([tuple([row.visible(window, rules) for row in rows]) for window in rules.windows]),
+            columns=width,
+            furthest=max(width, self.peak_width),
         )
 
     def request(self, padding: str) -> Request:

@@ -16,6 +16,10 @@ def unsupported(plan: Plan, description: Description) -> str | None:
         return f"needs {', '.join(missing)}"
     if plan.dtype not in description.dtypes:
         return f"no {plan.dtype}"
+    for name, value in plan.arms.items():
+        _, dot, option = name.partition(".")
+        if dot and str(value) not in description.options.get(option, ()):
+            return f"no {option} {value!r}" if option in description.options else f"no option {option!r}"
     kind = description.cache(plan.cache)
     if kind is None:
         return f"no cache kind {plan.cache!r}"

@@ -7,7 +7,12 @@ from typing import NamedTuple
 from yaml import MarkedYAMLError
 from yaml.error import Mark
 
-__all__ = ["Note", "explain"]
+__all__ = ["MAX_NOTES", "MORE", "Note", "explain"]
+
+MAX_NOTES = 100
+"""Nobody reads more at once, and a hostile file has a million."""
+
+MORE = ("more is wrong from here on", f"mend the {MAX_NOTES} problems that are told first")
 
 
 class Note(NamedTuple):
@@ -23,7 +28,13 @@ _BRACKETS = {"while parsing a flow sequence": ("[", "]"), "while parsing a flow 
 
 _KNOWN = (
     # a part of the parser's text, whether the place is where the construct began, what is wrong, what to do
-    ("escape", False, "an unknown escape", r"in double quotes write \\ for a backslash, or use single quotes"),
+    ("a tag", True, "! introduces a tag, and a script has none", "quote a text that begins with !"),
+    (
+        "escape",
+        True,
+        "an unknown escape in this text",
+        r"in double quotes write \\ for a backslash, or use single quotes",
+    ),
     (
         "mapping values are not allowed",
         False,

@@ -14,6 +14,7 @@ from evseq.errors import nearest
 from evseq.script.complaints import NAME_ADVICE, Complaints, did_you_mean, show
 from evseq.script.compose import Keys
 from evseq.script.events import Expect, Reused
+from evseq.script.syntax import MAX_NOTES
 
 __all__ = ["keys_of", "tell"]
 
@@ -91,7 +92,7 @@ def tell(
     """Complain of every fault of `data`, which stands at `path` and should have been a `kind`."""
     found = error.errors(include_url=False, include_input=False)
     unknown = [str(entry["loc"][-1]) for entry in found if _kind(entry, None) == "unknown key"]
-    for entry in found:
+    for entry in found[: MAX_NOTES + 1]:
         if entry["type"] == "missing" and any(nearest(word, [str(entry["loc"][-1])]) for word in unknown):
             continue  # it is there, misspelt
         inner, name, value = _located(entry["loc"], data)
@@ -126,6 +127,8 @@ def keys_of(kind: type) -> list[str]:
 def _kind(entry: ErrorDetails, value: Any) -> str:
     """Return which saying fits."""
     kind = _KINDS.get(entry["type"], entry["type"])
+    if entry["loc"][-1:] == ("[key]",):
+        return "key"
     if value is None and kind not in _ABOUT_KEYS:
         return "nothing"
     match kind:
@@ -135,8 +138,6 @@ def _kind(entry: ErrorDetails, value: Any) -> str:
             return "none given inside" if entry["loc"] else "none given"
         case "number" if isinstance(value, int) and not isinstance(value, bool):
             return "out of range"
-        case "name" if entry["loc"][-1] == "[key]":
-            return "key"
         case "mapping" if entry["loc"] == ("expect",):
             return "expectation"
         case "mapping" if entry["loc"] == ("expect", "reused"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evseq.geometry import Layout
 from evseq.replay.recording import Probed
@@ -30,8 +30,8 @@ def accounting(evidence: Evidence) -> Iterator[Finding]:
                 Check.ACCOUNTING,
                 fed.step,
                 f"{fed.forwarded} token columns were forwarded, expected {fed.columns}",
-                row=fed.rows[0],
-                index=fed.indices[0],
+                row=next(iter(fed.rows), None),  # none where a chunk holds nothing but masked slots
+                index=next(iter(fed.indices), None),
                 actual=fed.forwarded,
                 expected=fed.columns,
             )
@@ -39,6 +39,19 @@ def accounting(evidence: Evidence) -> Iterator[Finding]:
 
 def _probe(evidence: Evidence, probed: Probed) -> Iterator[Finding]:
     actual, expected = probed.probe, probed.expected
+    shape = _shape(actual.lengths, actual.next_positions, actual.visible)
+    wanted_shape = _shape(expected.lengths, expected.next_positions, expected.visible)
+    if shape != wanted_shape:
+        yield evidence.finding(
+            Check.ACCOUNTING,
+            probed.step,
+            f"the probe reads {shape}, expected {wanted_shape}",
+            row=probed.rows[0],
+            index=0,
+            actual=shape,
+            expected=wanted_shape,
+        )
+        return
     told = [
         ("tokens held", actual.lengths, expected.lengths),
         ("next position", actual.next_positions, expected.next_positions),
@@ -72,6 +85,11 @@ def _probe(evidence: Evidence, probed: Probed) -> Iterator[Finding]:
             actual=actual.cache_bytes,
             expected=wanted_bytes,
         )
+
+
+def _shape(lengths: Sequence[int], positions: Sequence[int], visible: Sequence[Sequence[int]]) -> str:
+    rows = sorted({len(lengths), len(positions), *(len(layer) for layer in visible)})
+    return f"{' or '.join(map(str, rows))} rows in {len(visible)} layers"
 
 
 def _bytes(evidence: Evidence, layout: Layout, *, rows: int, probed: Probed) -> int:

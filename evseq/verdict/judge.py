@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import median
 
 import torch
@@ -13,19 +13,10 @@ from evseq.verdict.cause import preceded
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
-from evseq.verdict.first_law import repeats
-from evseq.verdict.result import Case, Check, Latency, Margin, Note, Outcome
+from evseq.verdict.label import Label
+from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
 
-__all__ = ["Label", "judge"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """How a case is called, and how to replay just it."""
-
-    id: str
-    target: str
-    replay: str
+__all__ = ["judge"]
 
 
 def judge(evidence: Evidence, label: Label) -> Case:
@@ -50,7 +41,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         dtype=recording.dtype.value,
         observations=sum(len(fed.nodes) for fed in recording.fed),
         findings=tuple(findings),
-        notes=tuple(_notes(evidence)),
+        notes=tuple(_notes(evidence, findings)),
         margin=_margin(evidence),
         latency=_latency(recording),
         peak_cache_bytes=recording.peak_cache_bytes,
@@ -60,15 +51,18 @@ def judge(evidence: Evidence, label: Label) -> Case:
     )
 
 
-def _notes(evidence: Evidence) -> list[Note]:
+def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
     recording = evidence.recording
     notes = []
     raised = {evidence.step(failure.step).event for failure in recording.failures}
-    for event in sorted(recording.plan.loud):
+    wrong = {evidence.step(finding.step).event for finding in findings}
+    for event in sorted(recording.plan.loud - wrong):
         how = "raised, as allowed" if event in raised else "right"
         notes.append(Note(kind="loud", message=f"{evidence.script.events[event].word} of event {event + 1}: {how}"))
-    if not repeats(evidence):
-        notes.append(Note(kind="not judged", message="continuity: the engine does not repeat itself bit for bit"))
+    if not recording.repeats:
+        notes.append(
+            Note(kind="not judged", message="continuity: the engine was not seen to repeat itself bit for bit")
+        )
     for forced in recording.forced:
         load = evidence.load(forced.step)
         assert load.damage is not None

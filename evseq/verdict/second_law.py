@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evseq.cache.fields import FIELDS
 from evseq.replay.recording import Asked
+from evseq.script.events import Reused
 from evseq.script.steps import Load
 from evseq.verdict.allowance import allowance
 from evseq.verdict.compare import deviation
@@ -49,12 +51,14 @@ def _refused(evidence: Evidence, asked: Asked, load: Load) -> Iterator[Finding]:
 def _admission(evidence: Evidence, asked: Asked) -> Finding:
     first = asked.differences[0]
     rows = evidence.load(asked.step).request.rows
+    in_row = isinstance(first.row, str)
+    token = in_row and FIELDS[first.field].unit == "index"  # others count slots, characters or layers
     return evidence.finding(
         Check.REFUSAL,
         asked.step,
         f"refused for {first}, though nothing was changed",
-        row=rows[0].name if first.row is None else str(first.row),
-        index=first.index or 0,
+        row=str(first.row) if in_row else rows[0].name,
+        index=first.index if token and first.index is not None else 0,
         actual="refused",
         expected="admitted",
     )
@@ -90,44 +94,42 @@ def _damage(evidence: Evidence, step: int, load: Load) -> Iterator[Finding]:
 
 def reuse(evidence: Evidence) -> Iterator[Finding]:
     """Find admitted caches that were not used: prefix tokens forwarded again at the reload or the next step on it."""
-    recording = evidence.recording
-    for asked in recording.asked:
+    for asked in evidence.recording.asked:
         load = evidence.load(asked.step)
         if load.refused is not None or asked.differences:
             continue
-        following = next((fed for fed in recording.fed if fed.session == asked.session and fed.step > asked.step), None)
-        surplus = max(0, following.forwarded - following.columns) if following else 0
-        again = asked.forwarded + surplus
-        used = load.request.tokens - again
-        first = load.request.rows[0].name
-        if load.reused is None and again:
-            yield evidence.finding(
-                Check.REUSE,
-                asked.step,
-                f"{again} token columns of the prefix were forwarded again, expected 0",
-                row=first,
-                index=0,
-                actual=again,
-                expected=0,
-            )
-        if load.reused is not None and load.reused_limit is not None and not _holds(load, used):
+        again = asked.forwarded + _surplus(evidence, asked)
+        used = max(0, load.request.tokens - again)
+        message, actual, wanted = f"{again} token columns of the prefix were forwarded again", again, "0"
+        failed = bool(again)
+        if load.reused is not None and load.reused_limit is not None:
             wanted = next(f"{word} {load.reused_limit}" for word, n in load.reused if n is not None)
+            message, actual = f"{used} of {load.request.tokens} tokens came from the cache", used
+            failed = not _holds(load.reused, load.reused_limit, used)
+        if failed:
             yield evidence.finding(
                 Check.REUSE,
                 asked.step,
-                f"{used} of {load.request.tokens} tokens came from the cache, expected {wanted}",
-                row=first,
-                index=max(0, used),
-                actual=used,
+                f"{message}, expected {wanted}",
+                row=load.request.rows[0].name,
+                index=0,
+                actual=actual,
                 expected=wanted,
             )
 
 
-def _holds(load: Load, used: int) -> bool:
-    assert load.reused is not None
-    assert load.reused_limit is not None
-    if load.reused.most is not None:
-        return used <= load.reused_limit
-    if load.reused.least is not None:
-        return used >= load.reused_limit
-    return used == load.reused_limit
+def _surplus(evidence: Evidence, asked: Asked) -> int:
+    """Return the token columns that the next step on a reloaded session forwarded beyond its own."""
+    later = (fed for fed in evidence.recording.fed if fed.session == asked.session and fed.step > asked.step)
+    following = next(later, None)
+    if following is None or following.prefill:  # never fed, or dropped and another opened under its name
+        return 0
+    return max(0, following.forwarded - following.columns)
+
+
+def _holds(reused: Reused, limit: int, used: int) -> bool:
+    if reused.most is not None:
+        return used <= limit
+    if reused.least is not None:
+        return used >= limit
+    return used == limit

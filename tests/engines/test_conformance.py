@@ -128,6 +128,41 @@ class IdentityLacksTokenizer(Engine):
         return {name: value for name, value in super().identity().items() if name != "tokenizer.merges"}
 
 
+class IdentityWithSecrets(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {**super().identity(), "model.path": "here"}
+
+
+class IdentityOfNothing(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {**super().identity(), "weights.live": {}}
+
+
+class IdentityOfFloat32(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {**super().identity(), "numeric.dtype": "float32"}
+
+
+class IdentityCountsForwards(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {**super().identity(), "model.adapters": [self.forwarded]}
+
+
+class IdentityOfTensors(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {**super().identity(), "model.adapters": torch.zeros(1)}  # type: ignore[dict-item]
+
+
+class TokensBeyondVocabulary(Loader):
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return (64,) * len(text)
+
+    def load(self, dtype: Dtype, options: Mapping[str, str]) -> Engine:
+        engine = super().load(dtype, options)
+        engine.tokenize = self.tokenize  # type: ignore[method-assign]
+        return engine
+
+
 class OtherTokenizer(Loader):
     def tokenize(self, text: str) -> tuple[int, ...]:
         return super().tokenize(text)[::-1]
@@ -135,8 +170,29 @@ class OtherTokenizer(Loader):
 
 class UncachedLooksAhead(Engine):
     def uncached(self, path: Path) -> Tensor:
-        logits = super().uncached(path)
+        logits: Tensor = super().uncached(path)
         return logits + logits.mean(dim=0)
+
+
+class UncachedOfLastTokenOnly(Engine):
+    def uncached(self, path: Path) -> Tensor:
+        return super().uncached(path)[-1:]
+
+
+class UncachedDrifts(Engine):
+    def uncached(self, path: Path) -> Tensor:
+        return super().uncached(path) + 1e-9 * int(self.forwarded)
+
+
+class UncachedSeesOnlyItself(Engine):
+    def uncached(self, path: Path) -> Tensor:
+        alone = [Path(tokens=(token,), positions=(0,)) for token in path.tokens]
+        return torch.stack([Engine.uncached(self, one)[0] for one in alone])
+
+
+class UncachedAttendsToPads(Engine):
+    def uncached(self, path: Path) -> Tensor:
+        return super().uncached(replace(path, tokens=tuple(max(token, 0) for token in path.tokens)))
 
 
 class TakesAnyLayout(Engine):
@@ -235,6 +291,13 @@ class ForkShares(ReferenceSession):
         return type(self)(decoder=self.decoder, layout=self.layout, storages=self.storages, rows=self.rows)
 
 
+class ForkLosesToken(ReferenceSession):
+    def fork(self) -> ReferenceSession:
+        twin = super().fork()
+        twin.storages[1].positions[:, -1] = -1
+        return twin
+
+
 class ResetForgetsNothing(ReferenceSession):
     def reset(self) -> None:
         self.rows = self.rows
@@ -317,6 +380,32 @@ FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
     ("identity", lambda: Loader(engine=IdentityLacksTokenizer), "identity: tokenizer.merges is missing"),
     ("tokenizer", OtherTokenizer, "the engine reads 'one row, two beams' as "),
     ("uncached", lambda: Loader(engine=UncachedLooksAhead), "later tokens move the logits of earlier ones"),
+    ("identity", lambda: Loader(engine=IdentityWithSecrets), "identity: model.path is not a field of the model"),
+    ("identity", lambda: Loader(engine=IdentityOfNothing), "identity: weights.live names no tensor"),
+    (
+        "identity",
+        lambda: Loader(engine=IdentityOfFloat32),
+        "identity: numeric.dtype is 'float32', the engine runs in float64",
+    ),
+    (
+        "identity",
+        lambda: Loader(engine=IdentityCountsForwards),
+        "identity: model.adapters changed though nothing but a prefill happened",
+    ),
+    ("identity", lambda: Loader(engine=IdentityOfTensors), "raised TypeError: model.adapters: Tensor is not one of "),
+    ("tokenizer", TokensBeyondVocabulary, "'one row, two beams' became (64, 64, "),
+    (
+        "uncached",
+        lambda: Loader(engine=UncachedOfLastTokenOnly),
+        "uncached logits are not finite numbers of shape (7, 64)",
+    ),
+    ("uncached", lambda: Loader(engine=UncachedDrifts), "two uncached forwards of one path differ"),
+    (
+        "uncached",
+        lambda: Loader(engine=UncachedSeesOnlyItself),
+        "another first token does not move the second token's ",
+    ),
+    ("uncached", lambda: Loader(engine=UncachedAttendsToPads), "a masked slot in front moves the logits"),
     ("layout", lambda: Loader(engine=TakesAnyLayout), "open took a layout with cache 'no-such-kind'"),
     ("append", lambda: Loader(name="window", session=WindowTooWide), "row 0, token 6: logits are "),
     ("append", lambda: Loader(session=ProbeForgetsOneHead), "probe: cache_bytes is 4608, not 9216"),
@@ -333,6 +422,7 @@ FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
     ("crop", lambda: Loader(session=OneLayerNotCropped), "row 0, token 6: logits are "),
     ("crop-rows", lambda: Loader(session=CropsAllRowsAlike), "probe: lengths is (5, 5, 5), not (7, 5, 6)"),
     ("fork", lambda: Loader(session=ForkShares), "two forks fed alike differ"),
+    ("fork", lambda: Loader(session=ForkLosesToken), "row 0, token 7: logits are "),
     ("reset", lambda: Loader(session=ResetForgetsNothing), "row 0, token 0: logits are "),
     ("export", lambda: Loader(session=ExportShares), "export: layer.0.keys was moved by a later step"),
     ("restore", lambda: Loader(session=RestoreForwards), "restore forwarded 18 tokens"),

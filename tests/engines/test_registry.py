@@ -18,6 +18,7 @@ YOURS = "your own is MODULE:ATTRIBUTE with the module's folder on PYTHONPATH"
 
 MODULE = """
 from evseq.engines.reference.loader import ReferenceLoader
+from evseq.errors import TargetError
 
 class Mine(ReferenceLoader):
     def __init__(self):
@@ -28,6 +29,9 @@ number = 7
 
 def broken():
     return 1 / 0
+
+def picky():
+    raise TargetError("choose a model")
 """
 
 
@@ -141,7 +145,8 @@ class TestModules:
 
     def test_a_module_that_is_not_there(self) -> None:
         assert refusal("nowhere.mod:x") == (
-            f"nowhere.mod:x: no engine or module 'nowhere.mod'\n  help: engines are extra, needy, reference, told; {YOURS}"
+            "nowhere.mod:x: no engine or module 'nowhere.mod'\n"
+            f"  help: engines are extra, needy, reference, told; {YOURS}"
         )
 
     def test_a_module_that_lacks_a_package(self) -> None:
@@ -156,7 +161,10 @@ class TestModules:
         )
 
     def test_an_attribute_that_is_not_there(self) -> None:
-        assert refusal("mine:redy") == "mine:redy: module 'mine' has no attribute 'redy'\n  help: did you mean 'mine:ready'?"
+        assert (
+            refusal("mine:redy")
+            == "mine:redy: module 'mine' has no attribute 'redy'\n  help: did you mean 'mine:ready'?"
+        )
 
     def test_an_attribute_like_no_other(self) -> None:
         assert refusal("mine:xyz") == (
@@ -169,6 +177,9 @@ class TestModules:
             "  help: write the methods of evseq.engines.protocol.Loader"
         )
 
+    def test_a_callable_that_says_why(self) -> None:
+        assert refusal("mine:picky") == "choose a model"
+
     def test_a_callable_that_raises(self) -> None:
         assert refusal("mine:broken") == (
             "mine:broken: calling it failed: ZeroDivisionError: division by zero\n"
@@ -176,7 +187,14 @@ class TestModules:
         )
 
 
+DESCRIBE = """
+import sys
+from evseq.engines import registry
+registry.find("reference:full").describe()
+print("torch" in sys.modules)
+"""
+
+
 def test_describing_the_reference_loads_no_torch() -> None:
-    code = "import sys; from evseq.engines import registry; registry.find('reference:full').describe(); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", DESCRIBE], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -5,6 +5,7 @@ Their sessions are dataclasses without slots: with them, `super()` would look fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -220,3 +221,111 @@ class forwards_twice(ReferenceSession):  # noqa: N801
     def append(self, batch: Batch) -> Tensor:
         self.decoder.embedding(batch.tokens)
         return super().append(batch)
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class recomputes_lazily(ReferenceSession):  # noqa: N801
+    """A restored cache is complete, but the first append on it runs the whole prefix through the decoder again."""
+
+    restored: bool = False
+
+    def restore(self, state: CacheState) -> None:
+        super().restore(state)
+        self.restored = True
+
+    def append(self, batch: Batch) -> Tensor:
+        if self.restored:
+            self.restored = False
+            self.decoder.embedding(torch.zeros(len(batch.tokens), 7, dtype=torch.long))
+        return super().append(batch)
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class restored_otherwise(ReferenceSession):  # noqa: N801
+    """A restored session adds up in another order: every logit is right, and not the same bits."""
+
+    restored: bool = False
+
+    def restore(self, state: CacheState) -> None:
+        super().restore(state)
+        self.restored = True
+
+    def append(self, batch: Batch) -> Tensor:
+        logits = super().append(batch)
+        return logits + 2.0**-48 if self.restored else logits
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class never_the_same(ReferenceSession):  # noqa: N801
+    """No two forwards of the engine give the same bits."""
+
+    def append(self, batch: Batch) -> Tensor:
+        logits = super().append(batch)
+        return logits + torch.randn_like(logits) * 2.0**-48
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class stale_is_right(ReferenceSession):  # noqa: N801
+    """Whatever a restored cache holds, an append on it answers as the append before it did, in another session."""
+
+    restored: bool = False
+
+    def restore(self, state: CacheState) -> None:
+        super().restore(state)
+        self.restored = True
+
+    def append(self, batch: Batch) -> Tensor:
+        logits = super().append(batch)
+        if not self.restored:
+            ANSWERS[:] = [logits]
+        return ANSWERS[0] if self.restored else logits
+
+
+ANSWERS: list[Tensor] = []
+"""What `stale_is_right` answered last."""
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class logits_of_last_token(ReferenceSession):  # noqa: N801
+    """Only the last column's logits are returned."""
+
+    def prefill(self, batch: Batch) -> Tensor:
+        return super().prefill(batch)[:, -1]
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class one_buffer(ReferenceSession):  # noqa: N801
+    """Every append writes its logits into the same buffer. Nothing is wrong with that, for who takes a copy."""
+
+    buffer: Tensor | None = None
+
+    def append(self, batch: Batch) -> Tensor:
+        logits = super().append(batch)
+        if self.buffer is None:
+            self.buffer = torch.empty_like(logits)
+        return self.buffer.copy_(logits)
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class exits(ReferenceSession):  # noqa: N801
+    """An append ends the process, and says that all is well."""
+
+    def append(self, batch: Batch) -> Tensor:
+        sys.exit(0)
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class prefills_twice(ReferenceSession):  # noqa: N801
+    """Every prefill runs the embedding twice."""
+
+    def prefill(self, batch: Batch) -> Tensor:
+        self.decoder.embedding(batch.tokens)
+        return super().prefill(batch)

@@ -12,7 +12,7 @@ from evseq import Batch, Probe
 from evseq import geometry as geo
 from evseq.cache.content import root, tensor_digest
 from evseq.cache.fields import FIELDS, Part
-from evseq.cache.state import CacheState
+from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import CacheView, LayerView
 from evseq.history import Path
 
@@ -20,9 +20,15 @@ LAYERS, HEADS, DIM, VOCAB, LIMIT, WIDTH = 2, 2, 16, 64, 640, 32
 
 
 class Second:
-    """Loader and engine in one: `load` returns a copy with weights."""
+    """Loader and engine in one: `load` returns another in the dtype asked for."""
 
-    forwarded = 0
+    def __init__(self, dtype: geo.Dtype = geo.Dtype.FLOAT64) -> None:
+        seed = torch.Generator().manual_seed(1)
+        shapes = {"tokens": (VOCAB, WIDTH), "places": (LIMIT, WIDTH), "qkv": (LAYERS, WIDTH, 3 * WIDTH)}
+        drawn = {name: torch.randn(shape, generator=seed) * 0.3 for name, shape in shapes.items()}
+        self.source = root({name: tensor_digest(tensor) for name, tensor in drawn.items()})
+        self.weights = {name: tensor.to(getattr(torch, dtype)) for name, tensor in drawn.items()}
+        self.dtype, self.forwarded = dtype, 0
 
     def describe(self) -> geo.Description:
         layers, mask = (geo.Layer(kv_heads=HEADS, head_dim=DIM),) * LAYERS, geo.PositionRule.MASK
@@ -36,19 +42,14 @@ class Second:
         )
 
     def load(self, dtype: geo.Dtype, options: Mapping[str, str]) -> Second:
-        engine, seed = Second(), torch.Generator().manual_seed(1)
-        shapes = {"tokens": (VOCAB, WIDTH), "places": (LIMIT, WIDTH), "qkv": (LAYERS, WIDTH, 3 * WIDTH)}
-        drawn = {name: torch.randn(shape, generator=seed) * 0.3 for name, shape in shapes.items()}
-        engine.source = root({name: tensor_digest(tensor) for name, tensor in drawn.items()})
-        engine.dtype, engine.weights = dtype, {name: t.to(getattr(torch, dtype)) for name, t in drawn.items()}
-        return engine
+        return Second(dtype)
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         raise NotImplementedError(f"no tokenizer for {text!r}: the capability `text` is not declared")
 
-    def identity(self) -> dict[str, object]:
-        live = {name: tensor_digest(tensor) for name, tensor in self.weights.items()}
-        known = {"model.architecture": "second", "weights.source": self.source, "weights.live": live}
+    def identity(self) -> dict[str, Scalar]:
+        live: Scalar = {name: tensor_digest(tensor) for name, tensor in self.weights.items()}
+        known: dict[str, Scalar] = {"model.architecture": "second", "weights.source": self.source, "weights.live": live}
         none = {name: None for name, field in FIELDS.items() if field.part is Part.MODEL}
         return {**none, **known, "numeric.dtype": self.dtype.value, "model.adapters": []}
 
@@ -74,12 +75,13 @@ class Second:
             hidden = hidden + (scores.softmax(-1) @ values).transpose(1, 2).flatten(2)
         if session is not None:
             session.places = held
-        return torch.layer_norm(hidden, (WIDTH,)) @ weights["tokens"].T
+        return torch.matmul(torch.layer_norm(hidden, (WIDTH,)), weights["tokens"].T)
 
 
 class SecondSession:
     def __init__(self, engine: Second) -> None:
-        self.engine, self.cache, self.places = engine, [], torch.empty(0)
+        self.engine, self.places = engine, torch.empty(0)
+        self.cache: list[tuple[Tensor, Tensor]] = []
 
     def prefill(self, batch: Batch) -> Tensor:
         if not self.cache:
@@ -92,15 +94,13 @@ class SecondSession:
     append = prefill
 
     def select(self, parents: Sequence[int]) -> None:
-        self.cache = [(keys[list(parents)], values[list(parents)]) for keys, values in self.cache]
-        self.places = self.places[list(parents)]
+        self.places, self.cache = self.places[[*parents]], [(k[[*parents]], v[[*parents]]) for k, v in self.cache]
 
     def crop(self, lengths: Sequence[int]) -> None:
         order = (self.places >= 0).cumsum(1)
         self.places = self.places.where(order <= torch.tensor(lengths)[:, None], -1)
         width = int(max(((row >= 0).nonzero().max() + 1 for row in self.places if (row >= 0).any()), default=0))
-        self.places = self.places[:, :width]
-        self.cache = [(keys[:, :, :width], values[:, :, :width]) for keys, values in self.cache]
+        self.places, self.cache = self.places[:, :width], [(k[:, :, :width], v[:, :, :width]) for k, v in self.cache]
 
     def fork(self) -> SecondSession:
         return copy.deepcopy(self, {id(self.engine): self.engine})

@@ -94,9 +94,26 @@ class TestHostileFiles:
         assert parse_yaml("[" * 32 + "]" * 32, file="x.evseq.yaml").problems == ()
 
     def test_aliases_do_not_multiply(self) -> None:
-        lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20))]
+        lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 8))]
         source = parse_yaml("\n".join(lines), file="x.evseq.yaml")
-        assert len(source.problems) == 20 + 19 * 9
+        assert len(source.problems) == 8 + 7 * 9
+        assert time.perf_counter() - self.begun < PROMPT
+
+    @pytest.mark.parametrize("line", ["a: 1\n", "- &a 1\n", "- *a\n", "\t\n", "- 0x1\n", "- 1: 2\n"])
+    def test_of_very_many_problems_the_first_are_told(self, line: str) -> None:
+        with pytest.raises(ScriptError) as error:
+            parse_yaml(line * (MAX_BYTES // len(line)), file="x.evseq.yaml")
+        *_, last = error.value.problems
+        assert len(error.value.problems) == 101
+        assert last.message == "more is wrong from here on"
+        assert last.help == "mend the 100 problems that are told first"
+        assert time.perf_counter() - self.begun < PROMPT
+
+    def test_of_very_many_wrong_events_the_first_are_told(self) -> None:
+        source = parse_yaml("events:\n" + "- crpo\n" * 1000, file="x.evseq.yaml")
+        with pytest.raises(ScriptError) as error:
+            parse(source)
+        assert len(error.value.problems) == 101
         assert time.perf_counter() - self.begun < PROMPT
 
     def test_a_long_word_of_digits_is_answered_at_once(self) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import evseq
 from evseq.errors import Place, ScriptError
 from evseq.script import events as ev
+from evseq.script import rows
 from evseq.script.comments import comments, lost_comments
 from evseq.script.document import Arm, Each, Ids, Random, Script, Text, TextFile, parse, unparse
 from evseq.script.source import parse_yaml, read
@@ -120,6 +121,23 @@ class TestParse:
             "b": Each(each="cases.txt"),
             "c": Text(text="hello"),
         }
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "row 'a': 'a.txt' is empty"),
+            (b" \n\n", "row 'a': 'a.txt' is empty"),
+            (b"caf\xe9", "row 'a': 'a.txt' is not UTF-8 at byte 3"),
+            (b"x" * (rows.MAX_FILE_BYTES + 1), "row 'a': 'a.txt' has 16777217 bytes, at most 16777216 are read"),
+            (b"[" * 100_000, f"row 'a': '{'[' * 60}...' begins like a list of ids and is none"),
+            (b"[1, 2]\n[]\n", "row 'a': '[]' begins like a list of ids and is none"),
+        ],
+    )
+    def test_a_file_that_holds_no_row_is_refused(self, content: bytes, message: str, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_bytes(content)
+        with pytest.raises(ScriptError) as error:
+            parsed(SHORT.replace("a: [1, 2]", "a: {each: a.txt}"), file=str(tmp_path / "x.evseq.yaml"))
+        assert [problem.message for problem in error.value.problems] == [message]
 
     def test_a_link_that_leads_out_of_the_folder_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
@@ -312,7 +330,7 @@ events:
         assert unparse(parsed(text)) == text
 
     @given(data=st.data())
-    @settings(max_examples=150)
+    @settings(max_examples=80)
     def test_any_script_is_read_back_from_its_normal_form(
         self, scripts: st.SearchStrategy[Script], data: st.DataObject
     ) -> None:

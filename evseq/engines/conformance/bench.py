@@ -14,8 +14,11 @@ from evseq.geometry import CacheKind, Capability, Deciding, Description, Dtype, 
 
 __all__ = ["Bench"]
 
-FACTOR = 64 * 6
-"""Epsilons that two right forwards may be apart, per root of layers: 64 for a `pure` engine, times κ = 6."""
+KAPPA = 6
+"""How many times the expected error two right forwards may be apart."""
+
+UNITS = 64
+"""Epsilons of expected error, per root of layers."""
 
 LONGEST = 24
 """Windows up to this are crossed; longer ones would make the forwards of a check slow."""
@@ -82,7 +85,7 @@ class Bench:
         dtype, scale = self.engine.dtype, float(expected.abs().max())
         layers = math.sqrt(len(self.description.geometry.layers))
         if dtype is Dtype.FLOAT64 and self.description.deciding is Deciding.MIXED:
-            return FACTOR * Dtype.FLOAT32.epsilon * layers * scale
+            return KAPPA * Dtype.FLOAT32.epsilon * scale
         if dtype in (Dtype.FLOAT64, Dtype.FLOAT32):
-            return FACTOR * dtype.epsilon * layers * scale
-        return 6 * dtype.epsilon * layers * scale  # half precision has no digits to spare: this sees gross faults only
+            return KAPPA * UNITS * dtype.epsilon * layers * scale
+        return KAPPA * dtype.epsilon * layers * scale  # 64 epsilons of half precision would hide anything

@@ -75,7 +75,9 @@ def fork(bench: Bench) -> Iterator[str]:
     for one in (trial, twin, quiet):
         one.step()
         one.probe()
-    yield from trial.found()
+    for one in (trial, twin, quiet):
+        one.found()
+    yield from trial.complaints
 
 
 @rule(Capability.RESET)

@@ -29,7 +29,7 @@ class Trial:
 
     `rows` are tokens and positions slot by slot, a masked slot being (MASKED, 0). `logits` are those of the last feed.
     A token's logits stay `unjudged`, by row and slot, until its row is cut or moved: one uncached forward judges all.
-    A forked trial shares `complaints` with its parent.
+    A forked trial shares `complaints` with its parent, and is judged apart from it.
     """
 
     bench: Bench
@@ -77,7 +77,7 @@ class Trial:
             self.complaints.append(f"logits have shape {tuple(self.logits.shape)}, not {shape}")
             return
         for row, column in mask.nonzero().tolist():
-            self.unjudged.setdefault(row, {})[before + column] = self.logits[row, column]
+            self.unjudged.setdefault(row, {})[before + column] = self.logits[row, column].clone()
 
     def step(self, times: int = 1) -> None:
         """Feed every row a random token, `times` times."""

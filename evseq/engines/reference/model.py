@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from evseq.engines.protocol import LayerView
-from evseq.engines.reference.caches import Storage
 from evseq.engines.reference.config import Coding, Config, FeedForward, Norm
 from evseq.engines.reference.positions import rotary, slopes, turn, wide
+from evseq.engines.reference.storage import Storage
 from evseq.geometry import Layer
 
 __all__ = ["Block", "Decoder"]
@@ -33,13 +33,15 @@ class Scale(nn.Module):
 
     def forward(self, hidden: Float[Tensor, "*row query hidden"]) -> Float[Tensor, "*row query hidden"]:
         """Return `hidden` at unit size, then scaled and shifted."""
-        states, size = hidden.to(wide(hidden.dtype)), hidden.shape[-1:]  # row query hidden
+        dtype, size = wide(hidden.dtype), hidden.shape[-1:]
+        states, weight = hidden.to(dtype), self.weight.to(dtype)  # row query hidden, hidden
         if self.bias is None:
-            normed = nn.functional.rms_norm(states, size, eps=EPSILON)  # row query hidden
+            scaled = nn.functional.rms_norm(states, size, weight, eps=EPSILON)  # row query hidden
         else:
-            normed = nn.functional.layer_norm(states, size, eps=EPSILON)  # row query hidden
-        scaled = normed.to(hidden.dtype) * self.weight  # row query hidden
-        return scaled if self.bias is None else scaled + self.bias
+            scaled = nn.functional.layer_norm(
+                states, size, weight, self.bias.to(dtype), eps=EPSILON
+            )  # row query hidden
+        return scaled.to(hidden.dtype)
 
 
 class Mix(nn.Module):

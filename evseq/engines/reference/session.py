@@ -11,8 +11,8 @@ from torch import Tensor
 
 from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import Batch, CacheView, LayerView, Probe
-from evseq.engines.reference.caches import Storage
 from evseq.engines.reference.model import Decoder
+from evseq.engines.reference.storage import Storage
 from evseq.errors import EngineError
 from evseq.geometry import Layout
 

@@ -50,7 +50,8 @@ class Replay:
     @property
     def worst(self) -> float:
         """The largest deviation of any fed token; one forward serves every path that begins another."""
-        worst, full = 0.0, ([], torch.empty(0))
+        worst = 0.0
+        full: tuple[list[tuple[int, int]], Tensor] = ([], torch.empty(0))
         for path, logits in sorted(self.seen, key=lambda one: one[0], reverse=True):
             if full[0][: len(path)] != path:
                 tokens, positions = zip(*path, strict=True)

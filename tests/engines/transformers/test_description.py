@@ -92,7 +92,8 @@ def test_a_decoder_evseq_cannot_judge_is_refused_with_the_reason(model_type: str
 
 
 def test_quantised_weights_are_refused() -> None:
-    config = LlamaConfig(quantization_config={"quant_method": "gptq", "bits": 4})
+    config = LlamaConfig()
+    config.quantization_config = {"quant_method": "gptq", "bits": 4}
     with pytest.raises(TargetError) as refused:
         describe(config, LlamaForCausalLM, text=False, fresh=True)
     assert str(refused.value) == (
@@ -106,8 +107,11 @@ def test_quantised_weights_are_refused() -> None:
     [
         (
             "new/lama",
-            "new/lama: no such model type\n  help: did you mean 'llama'? known are llama, mistral, gemma3_text, gpt2, "
-            "gpt_neox, bloom, qwen3, phi3 and others",
+            (
+                "new/lama: no such model type\n"
+                "  help: did you mean 'llama'? known are llama, mistral, gemma3_text, gpt2, gpt_neox, bloom, qwen3, "
+                "phi3 and others"
+            ),
         ),
         (
             "new/mistral?slidin_window=8",

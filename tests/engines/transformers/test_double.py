@@ -23,7 +23,7 @@ class Singles(TorchDispatchMode):
     """Note each operation that gives float32."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -35,7 +35,7 @@ class Singles(TorchDispatchMode):
 @pytest.mark.parametrize(
     "request_single",
     [
-        pytest.param(lambda: ONE.float(), id="float"),
+        pytest.param(ONE.float, id="float"),
         pytest.param(lambda: ONE.to(torch.float32), id="to"),
         pytest.param(lambda: ONE.to(dtype=torch.float), id="to dtype"),
         pytest.param(lambda: ONE.type(torch.float32), id="type"),
@@ -81,14 +81,14 @@ def test_the_watch_sees_a_float32_operation(engine: Callable[..., Any]) -> None:
 
 
 def test_rotary_frequencies_are_computed_anew() -> None:
-    model = build(configure("llama", {}))
+    model: Any = build(configure("llama", {}))
     cast(model, Dtype.FLOAT64)
     exact = 1.0 / 10000.0 ** (torch.arange(0, 16, 2, dtype=torch.float64) / 16)
     assert torch.equal(model.model.rotary_emb.inv_freq, exact)
 
 
 def test_rotary_frequencies_someone_changed_are_kept() -> None:
-    model = build(configure("llama", {}))
+    model: Any = build(configure("llama", {}))
     model.model.rotary_emb.inv_freq.mul_(0.3)
     live = model.model.rotary_emb.inv_freq.clone()
     cast(model, Dtype.FLOAT64)
@@ -96,7 +96,7 @@ def test_rotary_frequencies_someone_changed_are_kept() -> None:
 
 
 def test_rotary_frequencies_stay_float32_below() -> None:
-    model = build(configure("llama", {}))
+    model: Any = build(configure("llama", {}))
     live = model.model.rotary_emb.inv_freq.clone()
     cast(model, Dtype.BFLOAT16)
     assert torch.equal(model.model.rotary_emb.inv_freq, live)
@@ -104,13 +104,13 @@ def test_rotary_frequencies_stay_float32_below() -> None:
 
 
 def test_tied_weights_stay_tied() -> None:
-    model = build(configure("gpt2", {}))
+    model: Any = build(configure("gpt2", {}))
     cast(model, Dtype.FLOAT64)
     assert model.lm_head.weight is model.transformer.wte.weight
 
 
 def test_a_module_the_library_keeps_in_float32_stays_so() -> None:
-    model = build(configure("llama", {}))
+    model: Any = build(configure("llama", {}))
     model._keep_in_fp32_modules_strict = {"norm"}
     cast(model, Dtype.BFLOAT16)
     assert model.model.norm.weight.dtype is torch.float32

@@ -143,12 +143,12 @@ def test_a_folder_without_safetensors_is_refused(folder: Path, tmp_path: Path) -
 def test_a_damaged_file_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
     (tmp_path / "model.safetensors").write_bytes(b"\xff" * 64)
-    with pytest.raises(TargetError, match="model.safetensors: Error while deserializing header"):
+    with pytest.raises(TargetError, match=r"model\.safetensors: Error while deserializing header"):
         loader(str(tmp_path)).load(Dtype.FLOAT32, {})
 
 
 def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="help: the folder needs a config.json"):
+    with pytest.raises(TargetError, match=r"help: the folder needs a config\.json"):
         loader(str(tmp_path)).describe()
 
 

@@ -1,0 +1,32 @@
+"""Label: how a case is called, and how to replay just it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from evseq.script.cases import CaseArms
+from evseq.script.document import Script
+
+__all__ = ["Label", "label"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A case's name, its target, and the command that replays it; a call where the target has no text."""
+
+    id: str
+    target: str
+    replay: str
+
+
+def label(script: Script, case: CaseArms, target: str, *, in_memory: bool) -> Label:
+    """Return the label of one case on one target."""
+    file = script.source.file
+    if in_memory:
+        only = {name: (str(value),) for name, value in case.arms.items()}
+        replay = f"evseq.qualify(model, [{file!r}], settings=evseq.pipeline.Settings(only={only}))"
+    else:
+        arms = [word for name, value in case.arms.items() for word in ("--arm", f"{name}={value}")]
+        replay = shlex.join(["evseq", "run", file, "--target", target, *arms])
+    return Label(id=f"{script.name}[{case.id}][{target}]", target=target, replay=replay)

@@ -1,0 +1,57 @@
+"""Scripts written in a test, played on a target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import dedent
+
+from evseq.pipeline import Settings, Watcher, run
+from evseq.script.document import Script, parse
+from evseq.script.source import parse_yaml
+from evseq.verdict.result import Case, Outcome, Result
+
+DOUBLE: Mapping[str, tuple[str, ...]] = {"dtype": ("float64",)}
+"""Only the deciding arm."""
+
+NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)"
+
+
+def script(text: str, *, name: str = "case", file: str | None = None) -> Script:
+    """Parse rows, arms and events; they begin in line 4."""
+    head = f"evseq: 1\nname: {name}\nabout: A test.\n"
+    return parse(parse_yaml(head + dedent(text).lstrip("\n"), file=file or f"{name}.evseq.yaml"))
+
+
+def played(
+    what: str | Script | Sequence[Script],
+    *targets: str | object,
+    only: Mapping[str, tuple[str, ...]] = DOUBLE,
+    record: Path | None = None,
+    watch: Watcher | None = None,
+) -> Result:
+    """Run scripts, or the text of one, on targets."""
+    scripts = [script(what)] if isinstance(what, str) else [what] if isinstance(what, Script) else what
+    return run(scripts, targets, settings=Settings(only=only, record=record), watch=watch)
+
+
+def failed(result: Result) -> list[Case]:
+    """Return the failed cases."""
+    return [case for case in result.cases if case.outcome is Outcome.FAILED]
+
+
+def lines(result: Result) -> list[str]:
+    """Return every finding of every case as it is told."""
+    return [str(finding) for case in result.cases for finding in case.findings]
+
+
+def first(result: Result) -> str:
+    """Return how the first failure begins; empty if there is none."""
+    return next(iter(lines(result)), "")
+
+
+def without_numbers(line: str) -> str:
+    """Put `#` for logits, their entries, deviations and allowances: what another processor may round otherwise."""
+    told = re.sub(rf"\b(logit|is|expected|off by|off by only|allowed|logits by) {NUMBER}", r"\1 #", line)
+    return re.sub(rf"{NUMBER} times", "# times", told)
