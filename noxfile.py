@@ -65,6 +65,12 @@ def qualify(session: nox.Session) -> None:
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
+def architectures(session: nox.Session) -> None:
+    """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
+    python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
 def real(session: nox.Session) -> None:
     """Prepare SmolLM2-135M, run the shipped suite on it, then the tests that need it. Arguments go to `evseq run`."""
     # Its stderr, with the progress, goes to the terminal; its last line is the folder.

@@ -6,7 +6,6 @@ The names below are bound when they are first used: importing `evseq` loads neit
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Bind a public name to the object in its room (PEP 562)."""
     if name == "__version__":
-        value: Any = importlib.metadata.version("evseq")
+        from importlib.metadata import version  # takes longer than the rest of this module
+
+        value: Any = version("evseq")
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     else:

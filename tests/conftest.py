@@ -27,7 +27,7 @@ settings.register_profile("evseq", derandomize=True, deadline=None)
 settings.load_profile("evseq")
 
 # Scripts that are wrong on purpose are read by a test; evseq's own plugin would report them.
-collect_ignore_glob = ["script/broken/*"]
+collect_ignore_glob = ["script/broken/*", "script/static/*"]
 
 
 @pytest.fixture(scope="session")

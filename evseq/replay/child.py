@@ -72,7 +72,8 @@ class Child:
             requests.flush()
             answer = pickle.load(answers)  # noqa: S301 - our own child's pipe
         except (OSError, EOFError, pickle.UnpicklingError) as error:
-            raise EngineError(f"the fresh process ended with {self.end()} during {call.method}") from error
+            told = f"the fresh process ended with {self.end()} before it answered {call.method}"
+            raise EngineError(told) from error
         except BaseException:  # half a message is in a pipe: nothing after it could be understood
             self.process.kill()
             self.end()

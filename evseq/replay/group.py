@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from evseq.geometry import Capability
 from evseq.replay.opening import UnusableError
 from evseq.replay.oracle import Oracle
 from evseq.replay.player import play
@@ -64,6 +65,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
         deciding=description.deciding,
         layers=len(description.geometry.layers),
         vocab=description.geometry.vocab,
+        pads=Capability.PADDING in description.capabilities,
     )
     with torch.no_grad():
         try:

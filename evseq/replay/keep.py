@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
@@ -31,6 +33,9 @@ __all__ = ["Kept", "keep", "kept"]
 _DESCRIPTION = TypeAdapter(Description)
 _PROBED = TypeAdapter(Probed)
 _FED = [part.name for part in fields(Fed) if part.name != "logits"]
+FACTS = "facts"
+"""The tensor that holds everything but logits, as JSON."""
+
 _NOTHING = {"nothing": True}
 """How NOTHING is written: no value of an identity is such a mapping."""
 
@@ -89,16 +94,18 @@ def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArm
         "work": asdict(group.work),
         "cases": cases,
     }
-    text = json.dumps(facts, default=_plain)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    seal(path, kind=SealedKind.RECORDING, identity=Identity(values={}), tensors=tensors, scalars={"facts": text})
+    # A tensor and not a scalar of the header, whose length is limited: a long script has megabytes of facts.
+    tensors[FACTS] = torch.frombuffer(bytearray(json.dumps(facts, default=_plain).encode()), dtype=torch.uint8)
+    with contextlib.suppress(OSError):  # what is wrong with the folder is told when the file is written
+        path.parent.mkdir(parents=True, exist_ok=True)
+    seal(path, kind=SealedKind.RECORDING, identity=Identity(values={}), tensors=tensors, scalars={})
 
 
 def kept(path: Path) -> Kept:
     """Read one group back. Raises CacheError for a damaged file, and where its script is planned otherwise by now."""
     sealed = open_sealed(path, kind=SealedKind.RECORDING)
     try:
-        held: Mapping[str, Any] = json.loads(str(sealed.scalars["facts"]))
+        held: Mapping[str, Any] = json.loads(sealed.tensors[FACTS].numpy().tobytes())
         return _kept(path, held, sealed.tensors)
     except (KeyError, OSError, TypeError, ValueError, ScriptError) as error:
         raise CacheError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,11 +16,11 @@ __all__ = ["References"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """Uncached logits by history.
+    """Uncached logits by history; `nodes` ascend.
 
     `truth` is the deciding dtype's, in float64; `scale` its largest magnitude; `err[dtype]` the largest distance over
-    the vocabulary of the uncached forward in `dtype` from `truth` (of padded from unpadded where float32 decides);
-    `finite[dtype]` whether that forward was finite. `changed` says of each dtype whose uncached forward was not the
+    the vocabulary of the uncached forward in `dtype` from `truth`, alone or behind masked slots, below float64;
+    `finite[dtype]` whether these forwards were finite. `changed` says of each dtype whose uncached forward was not the
     same after the replay as before it what it did.
     """
 
@@ -35,6 +36,9 @@ class References:
     changed: Mapping[Dtype, str] = field(default_factory=dict)
 
     def places(self, nodes: tuple[int, ...]) -> list[int]:
-        """Return where each node stands in the tensors."""
-        where = {node: place for place, node in enumerate(self.nodes)}
-        return [where[node] for node in nodes]
+        """Return where each node stands in the tensors. Raises KeyError for a history nobody asked about."""
+        found = [bisect_left(self.nodes, node) for node in nodes]
+        for node, place in zip(nodes, found, strict=True):
+            if place == len(self.nodes) or self.nodes[place] != node:
+                raise KeyError(node)
+        return found

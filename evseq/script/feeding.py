@@ -32,7 +32,7 @@ def prefill(desk: Desk, event: ev.Prefill) -> None:
         kept = desk.groups[group].rows
         desk.refuse(
             ("rows",),
-            f"prefill: the buffers kept for {name!r} are for {_counted(kept, 'row')}, here {len(rows)}",
+            f"prefill: {_counted(len(rows), 'row')}, but the buffers kept for {name!r} have {kept}",
             f"prefill {_counted(kept, 'row')}, or drop {name!r} without `keep`",
         )
     lineage = desk.lineage(("open", group))
@@ -168,11 +168,10 @@ def _own(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...]) -
     own = row.text.tokens
     left = len(own) - row.taken
     if count > left and row.exact and row.text.exact:
-        desk.refuse(
-            path,
-            f"{desk.word}: row {row.name!r} has {_counted(left, 'token')} left of its {len(own)}, cannot feed {count}",
-            f"feed at most {left}, or give the row more tokens" if left else "give the row more tokens",
-        )
+        has = _counted(left, "token") + (f" left of its {len(own)}" if row.taken else "")
+        most = f"feed at most {left}" if left else "feed `ids`"
+        help = f"{most}, or give the row more tokens"
+        desk.refuse(path, f"{desk.word}: row {row.name!r} has {has}, cannot feed {count}", help)
     row.due = count
     return [own[(row.taken + step) % len(own)] for step in range(count)]
 

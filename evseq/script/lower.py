@@ -120,4 +120,4 @@ def _problem(script: Script, arms: Mapping[str, int | str], error: NumberError) 
         path = (*path, "values", arm.values.index(value)) if arm and value in arm.values else path
     place = script.place(path)
     excerpt = script.source.excerpt(place)
-    return Problem(place=place, message=f"{section}: {error}", help=error.help, excerpt=excerpt)
+    return Problem(place=place, message=str(error), help=error.help, excerpt=excerpt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from evseq.errors import nearest
 
@@ -81,6 +81,9 @@ def _size(name: str, value: int | str, *, words: Mapping[str, int | None]) -> in
 def _arm(name: str, *, words: Mapping[str, int | None], arms: Mapping[str, int | str]) -> int | None:
     value = arms[name]
     rest = {other: held for other, held in arms.items() if other != name}
+    if not _is_number(value, {*words, *rest, *NUMBER_WORDS}):
+        help = "write an integer, or a word such as window+1"
+        raise NumberError(f"arm {name!r} is {value!r}, which is no number", help)
     try:
         return evaluate(value, words=words, arms=rest)
     except NumberError as error:
@@ -90,13 +93,13 @@ def _arm(name: str, *, words: Mapping[str, int | None], arms: Mapping[str, int |
 def _unknown(name: str, *, words: Mapping[str, int | None], arms: Mapping[str, int | str]) -> NumberError:
     if name in NUMBER_WORDS:
         return NumberError(f"{name!r} has no value here", _WHERE[name])
-    valid = sorted({*words, *(arm for arm, held in arms.items() if _is_number(held, words))})
+    valid = sorted({*words, *(arm for arm, held in arms.items() if _is_number(held, {*words, *arms}))})
     close = nearest(name, valid)
     hint = f"did you mean {close!r}?" if close else f"known here: {', '.join(valid)}"
     return NumberError(f"{name!r} is no arm and no number word", hint)
 
 
-def _is_number(value: int | str, words: Mapping[str, int | None]) -> bool:
+def _is_number(value: int | str, words: Container[str]) -> bool:
     if isinstance(value, int):
         return True
     parts = _PARTS.fullmatch(value)

@@ -87,9 +87,8 @@ def _expected(desk: Desk, event: ev.Event) -> None:
             desk.note(("expect",), message, "put the expectation at the reload")
     for word in ("refused", "reused"):
         if getattr(event.expect, word) is not None and not isinstance(event, ev.Reload):
-            desk.note(
-                ("expect", word), f"{desk.word}: only a reload can be {word}", "move the expectation to the reload"
-            )
+            message = f"{desk.word}: only a reload can expect `{word}`"
+            desk.note(("expect", word), message, "move the expectation to the reload")
 
 
 def _attempt(desk: Desk, event: Planned) -> None:

@@ -22,7 +22,8 @@ def beam_select(desk: Desk, event: ev.BeamSelect) -> None:
     for new, parent in chosen.items():
         if desk.resolved(new) != new:
             bad = True
-            desk.note(("rows", new), f"beam-select: {new!r} is an arm", "give the beam a name of its own", key=True)
+            message = f"beam-select: beam {new!r} has the name of an arm"
+            desk.note(("rows", new), message, "give it another name", key=True)
         if parent not in session.rows:
             bad = True
             message = f"beam-select: no row {parent!r} in session {session.name!r}"

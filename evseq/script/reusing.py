@@ -165,7 +165,7 @@ def _must_differ(desk: Desk, refused: str, *, mutations: int, changed: bool) -> 
         desk.refuse(
             path,
             f"reload: expects {refused!r} to be refused, but the mutations before it undo each other",
-            "let one of them stand",
+            "mutate to a token that differs from the saved one, or expect no refusal",
         )
 
 
@@ -205,11 +205,14 @@ def _reused_limit(desk: Desk, reused: ev.Reused, request: st.Request, *, exact: 
     word, number = next((word, number) for word, number in reused if number is not None)
     path = ("expect", "reused", word)
     limit, total = desk.number(number, path), request.tokens
-    empty = (word == "least" and limit == 0) or (word == "most" and exact and limit is not None and limit >= total)
-    if empty:
-        message = f"reload: `{word}: {limit}` of {total} tokens cannot fail"
-        desk.refuse(path, message, "give a bound that a wrong engine would miss")
-    if word != "most" and exact and limit is not None and limit > total:
+    if word == "least" and limit == 0:
+        desk.refuse(path, "reload: `least: 0` cannot fail", "expect at least 1, or leave it out")
+    if limit is None or not exact:
+        return limit
+    if word == "most" and limit >= total:
+        message = f"reload: `most: {limit}` of {total} tokens cannot fail"
+        desk.refuse(path, message, f"expect at most {total - 1}, or leave it out")
+    if word != "most" and limit > total:
         message = f"reload: `{word}: {limit}`, but the request has {total} tokens"
-        desk.refuse(path, message, f"expect at most {total}")
+        desk.refuse(path, message, f"expect no more than {total}")
     return limit

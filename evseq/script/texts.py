@@ -94,7 +94,7 @@ def _row_text(
             count = _number(length, ("rows", name, "random", "length"), words=words, arms=arms)
             key = _number(seed, ("rows", name, "random", "seed"), words=words, arms=arms)
             if count == 0:
-                message = f"the length of row {name!r} is 0 here"
+                message = f"row {name!r}: length is 0 here"
                 raise NumberError(message, "draw at least 1 token", ("rows", name, "random", "length"))
             if count is None or key is None or vocab is None:
                 return RowText(tokens=_symbols(count or NOMINAL_LENGTH), exact=count is not None)
@@ -115,7 +115,7 @@ def _number(
     try:
         return evaluate(number, words=words, arms=arms)
     except NumberError as error:
-        raise NumberError(str(error), error.help, path) from error
+        raise NumberError(f"row {path[1]!r}: {error}", error.help, path) from error
 
 
 def each_lines(script: Script, file: str) -> list[str]:

@@ -13,8 +13,9 @@ from evseq.replay.references import References
 __all__ = ["KAPPA", "PLAUSIBLE", "allowance", "implausible"]
 
 KAPPA = 6.0
-"""Healthy deviations are 0.9 to 2.4 times err in float32 and up to 1.2 times in bfloat16; the smallest fault measured
-is 16 times (SmolLM2-135M, one value of one head in one layer zeroed, one token repeated)."""
+"""Healthy deviations are up to 2.4 times err in float32 and 1.2 times in bfloat16 (SmolLM2-135M, err as the larger of
+two uncached forwards of unlike width); the smallest fault measured is 16 times (one value of one head in one layer
+zeroed, one token repeated)."""
 
 PLAUSIBLE = 64.0
 """Rounding errors of a forward, in units of epsilon times the root of the layers times the largest logit, beyond which

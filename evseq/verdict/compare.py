@@ -30,7 +30,9 @@ def deviation(actual: Float[Tensor, "observation vocab"], expected: Float[Tensor
 
 
 def differing(actual: Float[Tensor, "observation vocab"], expected: Float[Tensor, "observation vocab"]) -> list[int]:
-    """Return the observations that are not bit-equal; two NaN of the same bits are equal."""
+    """Return the observations that are not bit-equal; two NaN of the same bits are equal, two dtypes never."""
+    if actual.dtype != expected.dtype:
+        return list(range(len(actual)))
     words = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[actual.element_size()]
     unequal = actual.contiguous().view(words) != expected.contiguous().view(words)
     return unequal.any(-1).nonzero().flatten().tolist()

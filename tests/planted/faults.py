@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from evseq.cache.state import CacheState
-from evseq.engines.protocol import Batch
+from evseq.engines.protocol import Batch, CacheView
 from evseq.engines.reference import loader as healthy
 from evseq.engines.reference.engine import ReferenceEngine
 from evseq.engines.reference.loader import ReferenceLoader
@@ -329,3 +329,30 @@ class prefills_twice(ReferenceSession):  # noqa: N801
     def prefill(self, batch: Batch) -> Tensor:
         self.decoder.embedding(batch.tokens)
         return super().prefill(batch)
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class fork_goes_blind(ReferenceSession):  # noqa: N801
+    """A fork can be looked at once, and then no more."""
+
+    looks: int | None = None
+
+    def fork(self) -> ReferenceSession:
+        return replace(super().fork(), looks=1)
+
+    def view(self) -> CacheView:
+        if self.looks is not None:
+            self.looks -= 1
+            if self.looks < 0:
+                raise RuntimeError("freed")
+        return super().view()
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class interrupted(ReferenceSession):  # noqa: N801
+    """Someone presses Ctrl-C during the first append."""
+
+    def append(self, batch: Batch) -> Tensor:
+        raise KeyboardInterrupt

@@ -7,8 +7,8 @@ from typing import Any
 
 from evseq.engines.reference import loader as healthy
 
-LOADER = ("describe", "load")
-ENGINE = ("forwarded", "identity", "uncached", "open")
+LOADER = ("describe", "tokenize", "load")
+ENGINE = ("dtype", "forwarded", "identity", "uncached", "open")
 SESSION = ("prefill", "append", "select", "crop", "fork", "reset", "export", "restore", "probe", "view")
 
 PROPERTIES = ("dtype", "forwarded")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evseq.verdict.arithmetic import HEAD_DIM, LENGTHS, attend, one_head
+from evseq.verdict.arithmetic import HEAD_DIM, LENGTHS, Attend, attend, one_head
 
 
 def without_scale(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -50,8 +50,8 @@ def test_this_machine_attends_the_same_with_and_without_a_cache() -> None:
 
 
 @pytest.mark.parametrize("fault", [without_scale, values_behind, single, not_a_number])
-def test_a_wrong_attention_is_found(fault: object) -> None:
-    found = {(finding.message.split(":")[0], finding.index) for finding in one_head(fault)}  # type: ignore[arg-type]
+def test_a_wrong_attention_is_found(fault: Attend) -> None:
+    found = {(finding.message.split(":")[0], finding.index) for finding in one_head(fault)}
 
     assert ("cache plus one appended position", 64) in found
 

@@ -61,6 +61,9 @@ class TestDiffering:
 
         assert [differing(one.to(dtype), other.to(dtype)) for dtype in dtypes] == [[1]] * 4
 
+    def test_two_dtypes_always_differ(self) -> None:
+        assert differing(torch.ones(2, 1), torch.ones(2, 1, dtype=torch.float64)) == [0, 1]
+
     def test_strides_do_not_matter(self) -> None:
         table = torch.arange(6.0).view(2, 3)
 

@@ -1,0 +1,46 @@
+"""Another engine, in under a hundred lines, plays what the reference plays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evseq.engines import conformance
+from evseq.pipeline import Settings, read_scripts, run
+from evseq.verdict.result import Outcome, Result
+from planted import second
+from playing import DOUBLE
+
+TARGET = "planted.second:Second"
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """Play the shipped suite, in the deciding arm, as far as it needs no window."""
+    scripts = [script for script in read_scripts([], suite=True) if "window" not in script.needs]
+    return run(scripts, [TARGET], settings=Settings(only=DOUBLE))
+
+
+def test_the_file_has_under_a_hundred_lines() -> None:
+    assert second.__file__ is not None
+    lines = Path(second.__file__).read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if line.strip()]) < 100
+
+
+def test_it_conforms_but_for_refusing_what_does_not_fit() -> None:
+    assert {breach.rule for breach in conformance.check(second.Second())} == {"layout", "misfit"}
+
+
+def test_it_passes_everything_it_plays(result: Result) -> None:
+    assert result.passed
+    assert result.counts[Outcome.FAILED] == 0
+
+
+def test_it_plays_four_fifths_of_the_scripts_that_need_no_window(result: Result) -> None:
+    every = {case.script for case in result.cases}
+    passed = {case.script for case in result.cases if case.outcome is Outcome.PASSED}
+
+    assert len(every) >= 15
+    assert len(passed) >= 0.8 * len(every)
+    assert every - passed == {"text-prompts"}
