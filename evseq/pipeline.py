@@ -113,7 +113,7 @@ def _read(text: str) -> tuple[Description, Tokenize | None]:
 
 def qualify(
     target: str | object = "reference",
-    scripts: str | Sequence[str | Path] = "suite",
+    scripts: str | Path | Sequence[str | Path] = "suite",
     *,
     settings: Settings | None = None,
     watch: Watcher | None = None,
@@ -124,7 +124,7 @@ def qualify(
     transformers model. Raises ScriptError, TargetError; what the model does wrong is in the result.
     """
     suite = scripts == "suite"
-    read = read_scripts([] if suite else [scripts] if isinstance(scripts, str) else scripts, suite=suite)
+    read = read_scripts([] if suite else [scripts] if isinstance(scripts, str | Path) else scripts, suite=suite)
     return run(read, [target], settings=settings or Settings(), watch=watch)
 
 

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-VARYING = re.compile(r"\b\d+(?:\.\d+)? (?:µs|ms|s)\b|in \d+\.\d+s")
-"""Times differ from run to run; nothing else may."""
+VARYING = re.compile(r"\b\d+(?:\.\d+)? (?:µs|ms|s)\b|in \d+\.\d+s|at most \S+ of|deviation .*")
+"""Times differ from run to run, the noise of healthy logits from processor to processor; nothing else may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def run(command: str, folder: Path) -> str:
     """Run one command as a reader would and return what it prints."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "EVSEQ"))}
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S602 - the commands the README gives
         command,
         shell=True,
         cwd=folder,

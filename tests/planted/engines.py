@@ -201,6 +201,14 @@ class sees_pads(Broken):  # noqa: N801
         return self.engine.uncached(path) + 0.01 * sum(token < 0 for token in path.tokens)
 
 
+@broken(single)
+class single_and_failing(Broken):  # noqa: N801
+    """Without double precision, and without an uncached forward."""
+
+    def uncached(self, path: Path) -> Tensor:
+        raise RuntimeError("not implemented")
+
+
 @broken()
 class another_each_time(Broken):  # noqa: N801
     """The identity holds a clock, so that no cache is ever admitted."""
