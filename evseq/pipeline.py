@@ -137,6 +137,7 @@ def run(
 ) -> Result:
     """Run `scripts` on `targets`: theirs where a script names its own. One-head arithmetic comes first."""
     from evseq.verdict.arithmetic import one_head
+    from evseq.verdict.judged import judged
 
     started = time.perf_counter()
     arithmetic = one_head()
@@ -157,9 +158,11 @@ def run(
                 done.append(running.run_script(script, text, chosen, watch=told))
         except KeyboardInterrupt:
             interrupted = True
+        run_on = tuple(dict.fromkeys(text for _, text, _ in work))
         return Result(
             cases=tuple(told.cases),
-            targets=tuple(dict.fromkeys(text for _, text, _ in work)),
+            targets=run_on,
+            judged=tuple(judged(text, running.target(text).description, told.cases) for text in run_on),
             forwards=sum((result.forwards for result in done), Forwards()),
             seconds=time.perf_counter() - started,
             findings=(*arithmetic, *(finding for result in done for finding in result.findings)),
@@ -267,6 +270,7 @@ class Run:
 def judge(path: Path) -> Result:
     """Judge a kept recording again, without the model. Raises CacheError for a damaged file."""
     from evseq.replay.keep import kept
+    from evseq.verdict.judged import judged
 
     started = time.perf_counter()
     held = kept(path)
@@ -275,6 +279,7 @@ def judge(path: Path) -> Result:
     return Result(
         cases=result.cases,
         targets=(held.target,),
+        judged=(judged(held.target, held.description, result.cases),),
         forwards=result.forwards,
         seconds=time.perf_counter() - started,
         threads=held.threads,

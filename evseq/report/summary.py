@@ -103,15 +103,15 @@ def _stands_for(family: str, run: Iterable[str]) -> bool:
 
 def _judged(result: Result, target: str) -> str:
     cases = [case for case in result.cases if case.target == target]
-    judged = [case for case in cases if case.outcome is not Outcome.UNSUPPORTED]
     counts = Counter(case.outcome for case in cases)
     told = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome]) or "no cases"
-    ran = [dtype for dtype in Dtype if any(case.dtype == dtype for case in judged)]
-    idle = [dtype for dtype in Dtype if dtype not in ran]
-    promises = ", ".join(sorted({case.promise for case in judged}))
-    dtypes = [f"{', '.join(ran)} judged"] if ran else []
-    dtypes += [f"{', '.join(idle)} not judged"] if idle else []
-    return "; ".join([told, *([f"promise {promises}"] if promises else []), *dtypes])
+    promises = ", ".join(sorted({case.promise for case in cases if case.outcome is not Outcome.UNSUPPORTED}))
+    parts = [told, *([f"promise {promises}"] if promises else [])]
+    for offered in result.judged:
+        if offered.target == target:
+            parts += [f"{', '.join(offered.judged)} judged"] if offered.judged else []
+            parts += [f"{', '.join(offered.not_judged)} not judged"] if offered.not_judged else []
+    return "; ".join(parts)
 
 
 def _margins(result: Result) -> list[str]:

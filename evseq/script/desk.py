@@ -109,7 +109,6 @@ class Desk:
         """Take in a live session; buffers kept under its name are its own now, or freed."""
         self.sessions[session.name] = session
         self.kept.pop(session.name, None)
-        self.gone.pop(session.name, None)
         self.broken.discard(session.name)
 
     def source(self, name: str) -> SessionPlan:
@@ -230,7 +229,7 @@ class Desk:
         if session is not None:
             session.opened_by = None
             for row in session.rows.values():
-                row.exact, row.due = False, 0
+                row.exact = False
 
     def turn_to(self, number: int) -> None:
         """Speak of another event from here on."""

@@ -170,7 +170,7 @@ def _own(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...]) -
     if count > left and row.exact and row.text.exact:
         has = _counted(left, "token") + (f" left of its {len(own)}" if row.taken else "")
         most = f"feed at most {left}" if left else "feed `ids`"
-        help = f"{most}, or give the row more tokens"
+        help = f"{most}, or give it more tokens"
         desk.refuse(path, f"{desk.word}: row {row.name!r} has {has}, cannot feed {count}", help)
     row.due = count
     return [own[(row.taken + step) % len(own)] for step in range(count)]

@@ -118,13 +118,13 @@ def _give_up(desk: Desk, event: Planned) -> None:
 
 
 def _must_be_invalid(desk: Desk, event: Planned) -> None:
-    back, certain = desk.snapshot(), desk.certain
+    back = desk.snapshot()
     try:
         _plan_event(desk, event)
     except ImpossibleError:
         back()
     else:
-        certain = certain and desk.certain
+        certain = desk.certain
         back()
         if certain:
             desk.possible()

@@ -98,18 +98,19 @@ def _changed(
     for number, event in pending:
         desk.turn_to(number)
         invalid = event.expect is not None and event.expect.invalid
-        before = len(desk.problems)
+        before, attempt = len(desk.problems), changed.copy(source.name)
         try:
-            _mutate(desk, changed, event)
+            _mutate(desk, attempt, event)
         except ImpossibleError:
-            bad = bad or not invalid
             if invalid:
                 del desk.problems[before:]
-        else:
-            made += 1
-            if invalid and desk.certain:
-                bad = True
-                desk.possible()
+            bad = bad or not invalid
+            continue
+        if not invalid:
+            changed, made = attempt, made + 1
+        elif desk.certain:
+            bad = True
+            desk.possible()
     desk.turn_to(here)
     if bad:
         raise ImpossibleError

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-__all__ = ["Case", "Check", "Exit", "Finding", "Forwards", "Latency", "Margin", "Note", "Outcome", "Result"]
+__all__ = ["Case", "Check", "Exit", "Finding", "Forwards", "Judged", "Latency", "Margin", "Note", "Outcome", "Result"]
 
 
 class Check(StrEnum):
@@ -125,6 +125,15 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a target offers (number formats, kernels), by whether any case ran in it."""
+
+    target: str
+    judged: tuple[str, ...]
+    not_judged: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forwards:
     """Forwards and leaves of one or more scripts."""
 
@@ -149,6 +158,7 @@ class Result:
     forwards: Forwards
     seconds: float
     findings: tuple[Finding, ...] = ()
+    judged: tuple[Judged, ...] = ()  # one a target
     interrupted: bool = False
     threads: int = 1
 

@@ -17,7 +17,7 @@ from evseq.cache.canonical import canonical, parse
 from evseq.cache.identity import Identity
 from evseq.engines.reference.engine import ReferenceEngine
 from evseq.engines.reference.session import ReferenceSession
-from evseq.replay import player
+from evseq.replay.asking import save
 from evseq.replay.contents import same_bits
 from evseq.replay.recording import Recording
 from playing import lines, played, recorded
@@ -110,13 +110,12 @@ TOLD = {
 
 def damaging(monkeypatch: pytest.MonkeyPatch, damage: Damage) -> None:
     """Damage every sealed cache as soon as it is written."""
-    save = player.save
 
     def saved(path: Path, **named: Any) -> None:
         save(path, **named)
         path.write_bytes(damage(path.read_bytes()))
 
-    monkeypatch.setattr(player, "save", saved)
+    monkeypatch.setattr("evseq.replay.player.save", saved)
 
 
 def opening(monkeypatch: pytest.MonkeyPatch) -> list[int]:

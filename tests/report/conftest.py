@@ -10,6 +10,7 @@ from evseq.verdict.result import (
     Check,
     Finding,
     Forwards,
+    Judged,
     Latency,
     Margin,
     Outcome,
@@ -101,6 +102,7 @@ def result(passed: Case) -> Result:
     return Result(
         cases=(passed,),
         targets=("reference:full",),
+        judged=(Judged(target="reference:full", judged=("float64",), not_judged=("float32", "bfloat16")),),
         forwards=Forwards(leaves=2, oracle=4, reference=5),
         seconds=1.25,
     )

@@ -16,7 +16,7 @@ passed       exact    float64    1.23 ms    400 us       12,800    0.075  crop-t
 """
 END = """
 verdict
-  reference:full: 1 passed; promise exact; float64 judged; float32, bfloat16, float16 not judged
+  reference:full: 1 passed; promise exact; float64 judged; float32, bfloat16 not judged
   float64: at most 0.075 of an allowance used, in crop-twice[left-float64][reference:full]
     deviation 3e-14, err 1e-14, allowed 4e-13
   leaves 2; forwards: oracle 4, reference 5, replay 3

@@ -117,6 +117,28 @@ class TestLineage:
         main, twin = self.of("prefill: {rows: {a: 2, b: 2}}", "fork: {as: twin}", *both)
         assert main[1:] == twin
 
+    def test_copies_whose_beams_have_other_parents_part(self) -> None:
+        beams = ["beam-select: {x: a, y: b}", "beam-select: {rows: {x: b, y: a}, on: twin}"]
+        fed = [f"append: {{ids: {{x: [1], y: [2]}}, on: {name}}}" for name in ("main", "twin")]
+        main, twin = self.of("prefill: {rows: {a: 2, b: 2}}", "fork: {as: twin}", *beams, *fed)
+        assert not set(main) & set(twin)
+
+    def test_copies_that_are_cropped_otherwise_part_though_the_same_is_fed_at_the_same_positions(self) -> None:
+        cropped = ["crop: {row: a, by: 1}", "crop: {row: b, by: 1, on: twin}"]
+        fed = [f"append: {{ids: {{a: [1], b: [2]}}, on: {name}}}" for name in ("main", "twin")]
+        what = script("prefill: {rows: {a: 2, b: 2}}", "fork: {as: twin}", *cropped, *fed)
+        first, second = feeds(planned(what, arms=ENGINE, on=SLOT))[1:]
+        assert (first.tokens, first.positions) == (second.tokens, second.positions)
+        assert first.lineage != second.lineage
+
+    def test_a_masked_slot_is_not_a_token_of_id_0(self) -> None:
+        cropped = [f"crop: {{row: b, to: 0, on: {name}}}" for name in ("main", "twin")]
+        fed = ["append: {ids: {a: [60], b: [0]}}", "append: {ids: {a: [60]}, on: twin}"]
+        what = script("prefill: {rows: {a: 2, b: 2}}", "fork: {as: twin}", *cropped, *fed)
+        first, second = feeds(planned(what))[1:]
+        assert (first.tokens, first.positions) == (second.tokens, second.positions)
+        assert first.lineage != second.lineage
+
     def test_a_session_of_its_own_has_not_though_it_is_fed_the_same(self) -> None:
         main, twin = self.of("prefill: {rows: {a: 2}}", "prefill: {rows: {a: 2}, as: twin}")
         assert not set(main) & set(twin)
@@ -203,7 +225,7 @@ class TestExpectations:
 class TestWithoutATarget:
     """Only what is wrong on every target is told."""
 
-    TEXT = "a: {text: some words}, b: {random: {length: 2*window, seed: 1}}, c: [1, 2, 3, 4]"
+    TEXT = "a: {text: some words}, b: {random: {length: 2*window, seed: 1}}, c: [1, 2, 3, 8]"
 
     @pytest.mark.parametrize(
         "events",
@@ -221,6 +243,15 @@ class TestWithoutATarget:
             ["prefill: [a]", "crop: {by: 99, expect: invalid}"],
             ["prefill: {rows: {c: 3}}", "crop: {by: window, expect: invalid}"],
             ["prefill: {rows: {c: capacity}, expect: invalid}"],
+            ["prefill: {rows: {c: 4}, expect: invalid}"],
+            [
+                "prefill: [a]",
+                "serialize: {to: saved}",
+                "drop",
+                "mutate-prefix-token: {row: a, index: 40, token: 1, expect: invalid}",
+                "reload: {from: saved, as: again}",
+                "probe: {on: again}",
+            ],
         ],
     )
     def test_numbers_that_only_a_target_knows_are_not_complained_of(self, events: list[str]) -> None:
@@ -232,7 +263,7 @@ class TestWithoutATarget:
         [
             ["mutate-prefix-token: {row: a, index: 40, token: 1}", "refused: prefix.tokens"],
             ["mutate-prefix-token: {row: c, index: window, token: 1}", "refused: prefix.tokens"],
-            ["mutate-prefix-token: {row: c, index: 0, token: window}", "refused: prefix.tokens"],
+            ["mutate-prefix-token: {row: c, index: 3, token: window}", "refused: prefix.tokens"],
             ["reused: {most: 30}"],
             ["reused: {exactly: 2*window+6}"],
         ],
@@ -269,7 +300,11 @@ class TestWithoutATarget:
             ),
             (
                 ["prefill: {rows: {c: 4}}", "append: {next: 2}"],
-                "9:20 append: row 'c' has 0 tokens left of its 4, cannot feed 2 | feed `ids`, or give the row more tokens",
+                "9:20 append: row 'c' has 0 tokens left of its 4, cannot feed 2 | feed `ids`, or give it more tokens",
+            ),
+            (
+                ["prefill: {rows: {c: window}}", "drop", "prefill: {rows: {c: 3}}", "crop: {by: 1, expect: invalid}"],
+                "11:11 crop: expected to be invalid, but this event is possible | drop the expectation",
             ),
             (["prefill: [b, d]"], "8:18 prefill: no row 'd' | rows here: a, b, c"),
         ],

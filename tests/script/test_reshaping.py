@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evseq.geometry import Capability, Layout, Positions, WindowCounts
-from evseq.script.steps import Crop, Feed, Open, Reset, Select, State
+from evseq.script.steps import Crop, Feed, Fork, Open, Read, Reset, Select, State
 from planning import decoder, feeds, grown, planned, script, the
 
 ENGINE = {"positions": "engine"}
@@ -31,6 +31,22 @@ class TestCrop:
         )
         tokens = [feed.tokens[0][0] for feed in feeds(planned(what))[1:]]
         assert tokens == [60, 12, 61, 13, 12, 12]
+
+    def test_rows_cropped_at_the_same_column_leave_no_masked_slot(self) -> None:
+        plan = planned(script("prefill: {rows: {a: 4, b: 4}}", "crop: {by: 2}"))
+        assert Capability.RAGGED not in plan.needs
+
+    def test_a_copy_knows_how_wide_its_source_was(self) -> None:
+        copies = ("fork: {as: twin}", "probe: {on: twin}", "serialize: {to: saved}")
+        what = script(
+            "prefill: {rows: {a: 5}}",
+            "crop: {by: 3}",
+            *copies,
+            "reload: {from: saved, as: again}",
+            "probe: {on: again}",
+        )
+        plan = planned(what)
+        assert [step.after.furthest for step in plan.steps if isinstance(step, Fork | Read)] == [5, 5, 5]
 
     def test_columns_behind_the_last_kept_token_are_cut(self) -> None:
         what = script("prefill: {rows: {a: 4, b: 2}}", "crop: {by: 1}")
@@ -94,9 +110,15 @@ class TestLayout:
         ragged = self.layouts("prefill: {rows: {a: 2, b: 2}}", "append: {next: 3, rows: [a]}", "crop: {by: {a: 4}}")
         assert (right, ragged) == ([(2, 5, 4)], [(2, 5, 4)])
 
-    def test_a_cut_pad_is_a_column_too(self) -> None:
-        events = ("prefill: {rows: {a: 4, b: 4}}", "append: {next: 2, rows: [a]}", "crop: {by: {a: 2}}")
-        assert self.layouts(*events) == [(2, 6, 2)]
+    def test_masked_slots_that_are_cut_too_count(self) -> None:
+        waiting = ("append: {next: 2, rows: [a]}", "append: {next: 1, rows: [b]}", "crop: {by: {a: 2, b: 1}}")
+        assert self.layouts("prefill: {rows: {a: 4, b: 4}}", *waiting) == [(2, 7, 3)]
+
+    def test_a_row_that_waits_for_others_is_rolled_back_from_where_it_once_was(self) -> None:
+        rows = "a: [1, 2, 3, 4, 5, 6, 7, 8], b: [1, 2, 3, 4, 5, 6, 7, 8]"
+        back = ("crop: {row: b, to: 5}", "append: {next: 1, rows: [b]}", "crop: {row: b, to: 3}")
+        (layout,) = planned(script("prefill: [a, b]", *back, rows=rows)).layouts
+        assert layout.depth == 5
 
     def test_sessions_of_their_own_have_layouts_of_their_own(self) -> None:
         assert self.layouts("prefill: {rows: {a: 3}}", "prefill: {rows: {a: 2, b: 5}, as: other}") == [
