@@ -389,10 +389,10 @@ class TestForwards:
 
 @pytest.fixture(scope="module")
 def suite() -> dict[str, ScriptResult]:
-    """Play four cases of every script of the shipped suite on one configuration, but for those that want a process."""
+    """Play two cases of every script of the shipped suite on one configuration, but for those that want a process."""
     with Run(Settings(only={"cache": ("growing",)})) as running:
         return {
-            parsed.name: running.run_script(parsed, FULL, running.selected(parsed, FULL)[:4])
+            parsed.name: running.run_script(parsed, FULL, running.selected(parsed, FULL)[:2])
             for parsed in read_scripts([], suite=True)
             if "fresh" not in parsed.needs
         }

@@ -12,11 +12,16 @@ from evseq.cache.identity import Difference, Identity
 from evseq.cache.sealed import Sealed, SealedKind, open_sealed, seal
 from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import Engine, Session
+from evseq.errors import EngineError
 from evseq.geometry import Description, Keep, Layout
 from evseq.history import MASKED
 from evseq.script.steps import Request
 
 __all__ = ["Answer", "Claim", "ask", "force", "save"]
+
+
+AXES = ("row", "kv_head", "slot", "head_dim")
+"""The axes of exported keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +59,17 @@ class Answer:
 
 
 def save(path: Path, *, engine: Engine, session: Session, claim: Claim) -> None:
-    """Seal the session's cache under the identity its engine, request and exported tensors have now."""
+    """Seal the session's cache under the identity its engine, request and exported tensors have now.
+
+    Raises EngineError where the engine exports no keys, or probes other rows than the request has.
+    """
     state, probe = session.export(), session.probe()
-    layers = range(len(claim.description.geometry.layers))
-    shapes = [tuple(state.tensors[f"layer.{layer}.keys"].shape) for layer in layers]
+    shapes = [_shape(state, layer) for layer in range(len(claim.description.geometry.layers))]
     names = [row.name for row in claim.rows]
+    counts = {len(probe.lengths), *(len(layer) for layer in probe.visible)}
+    if counts != {len(names)}:
+        told = " or ".join(map(str, sorted(counts)))
+        raise EngineError(f"probe: {told} rows, the request has {len(names)}\n  help: count every row in every layer")
     cache = cache_identity(
         description=claim.description,
         dtype=engine.dtype,
@@ -75,6 +86,15 @@ def save(path: Path, *, engine: Engine, session: Session, claim: Claim) -> None:
         tensors=state.tensors,
         scalars=state.scalars,
     )
+
+
+def _shape(state: CacheState, layer: int) -> tuple[int, ...]:
+    name = f"layer.{layer}.keys"
+    shape = tuple(state.tensors[name].shape) if name in state.tensors else None
+    if shape is None or len(shape) != len(AXES):
+        found = "is missing" if shape is None else f"has shape {list(shape)}"
+        raise EngineError(f"export: {name} {found}\n  help: name every layer's keys so, with axes {' '.join(AXES)}")
+    return shape
 
 
 def _base(claim: Claim, layer: int, *, slots: int) -> int:

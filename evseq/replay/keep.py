@@ -158,6 +158,7 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "failures": [asdict(failure) for failure in recording.failures],
         "peak_cache_bytes": recording.peak_cache_bytes,
         "repeats": recording.repeats,
+        "shown": recording.shown,
         "seconds": recording.seconds,
     }
     logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
@@ -188,6 +189,7 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                 failures=[Failure(**failure) for failure in facts["failures"]],
                 peak_cache_bytes=facts["peak_cache_bytes"],
                 repeats=facts["repeats"],
+                shown=facts["shown"],
                 seconds=facts["seconds"],
             )
         )

@@ -259,6 +259,7 @@ class _Player:
     def _moved(self, name: str, live: _Live, *, rebuilt: bool) -> list[Moved]:
         now = contents(live.session.view()) if live.rows else None
         before, live.contents = live.contents, now
+        self.recording.shown |= now is not None
         if before is None or now is None or rebuilt:
             return []
         return [

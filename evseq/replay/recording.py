@@ -92,7 +92,8 @@ class Failure:
 class Recording:
     """Everything observed while one plan was played.
 
-    `repeats` says whether the engine, asked twice, gave the same bits; False until that was measured.
+    `repeats` says whether the engine, asked twice, gave the same bits; False until that was measured. `shown` says
+    whether it ever let its keys and values be looked at.
     """
 
     plan: Plan
@@ -105,6 +106,7 @@ class Recording:
     peak_cache_bytes: int = 0
     seconds: float = 0.0
     repeats: bool = False
+    shown: bool = False
 
     @property
     def dtype(self) -> Dtype:

@@ -36,7 +36,8 @@ def prefill(desk: Desk, event: ev.Prefill) -> None:
             f"prefill {_counted(kept, 'row')}, or drop {name!r} without `keep`",
         )
     lineage = desk.lineage(("open", group))
-    session = SessionPlan(name=name, group=group, lineage=lineage, rows=rows, salt=event.salt)
+    salt = desk.resolved(event.salt) if event.salt is not None else None
+    session = SessionPlan(name=name, group=group, lineage=lineage, rows=rows, salt=salt)
     desk.open(session)
     if len(rows) > 1:
         desk.needs.add(Capability.BATCH)

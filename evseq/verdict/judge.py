@@ -63,6 +63,8 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
         notes.append(
             Note(kind="not judged", message="continuity: the engine was not seen to repeat itself bit for bit")
         )
+    if recording.fed and not recording.shown:
+        notes.append(Note(kind="not judged", message="isolation: the engine does not show its keys and values"))
     for forced in recording.forced:
         load = evidence.load(forced.step)
         assert load.damage is not None

@@ -358,3 +358,33 @@ class interrupted(ReferenceSession):  # noqa: N801
 
     def append(self, batch: Batch) -> Tensor:
         raise KeyboardInterrupt
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class shows_nothing(ReferenceSession):  # noqa: N801
+    """Keys and values cannot be looked at. Nothing is wrong with that."""
+
+    def view(self) -> None:  # type: ignore[override]
+        return None
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class exports_other_names(ReferenceSession):  # noqa: N801
+    """The exported tensors go by names of the engine's own."""
+
+    def export(self) -> CacheState:
+        state = super().export()
+        return replace(state, tensors={f"past.{name}": tensor for name, tensor in state.tensors.items()})
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class exports_flat(ReferenceSession):  # noqa: N801
+    """The heads of exported keys are one after the other in one axis."""
+
+    def export(self) -> CacheState:
+        state = super().export()
+        flat = {name: tensor.flatten(1, 2) if tensor.dim() > 3 else tensor for name, tensor in state.tensors.items()}
+        return replace(state, tensors=flat)

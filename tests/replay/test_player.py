@@ -128,3 +128,26 @@ class TestFailure:
     def test_an_interrupt_reaches_the_caller(self) -> None:
         with pytest.raises(KeyboardInterrupt):
             recorded(TWO, "planted.faults:interrupted")
+
+
+class TestSaving:
+    @pytest.mark.parametrize(
+        ("fault", "told"),
+        [
+            ("faults:exports_other_names", "export: layer.0.keys is missing"),
+            ("faults:exports_flat", "export: layer.0.keys has shape [1, 10, 8]"),
+        ],
+    )
+    def test_keys_are_exported_by_layer_with_four_axes(self, fault: str, told: str) -> None:
+        assert first(played(CHANGED, f"planted.{fault}")) == (
+            f"case.evseq.yaml:8:5: serialize: completed: session 'main': EngineError: {told}\n"
+            "  help: name every layer's keys so, with axes row kv_head slot head_dim"
+        )
+
+    def test_every_row_is_probed(self) -> None:
+        two = CHANGED.replace("rows:\n", "rows:\n  b: [1, 2, 3, 4]\n").replace("a: 5}}", "a: 5, b: 2}}")
+
+        assert (
+            "case.evseq.yaml:9:5: serialize: completed: session 'main': EngineError: probe: 1 rows, the request has 2\n"
+            "  help: count every row in every layer"
+        ) in lines(played(two, "planted.probes:one_row_told"))

@@ -64,9 +64,10 @@ class TestPrefill:
         plan = planned(script("prefill: {rows: {a: 5}}"), arms={"chunk": "window-1"}, on=decoder(4))
         assert [len(feed.tokens[0]) for feed in feeds(plan)] == [3, 2]
 
-    def test_salt_is_part_of_the_request(self) -> None:
-        plan = planned(script("prefill: {rows: {a: 1}, salt: pepper}", "serialize: {to: saved}"))
-        assert the(Save, plan).request.salt == "pepper"
+    @pytest.mark.parametrize(("written", "salt"), [("pepper", "pepper"), ("spice", "cumin")])
+    def test_salt_is_part_of_the_request(self, written: str, salt: str) -> None:
+        what = script(f"prefill: {{rows: {{a: 1}}, salt: {written}}}", "serialize: {to: saved}")
+        assert the(Save, planned(what, arms={"spice": "cumin"})).request.salt == salt
 
 
 class TestAppend:

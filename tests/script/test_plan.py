@@ -244,14 +244,6 @@ class TestWithoutATarget:
             ["prefill: {rows: {c: 3}}", "crop: {by: window, expect: invalid}"],
             ["prefill: {rows: {c: capacity}, expect: invalid}"],
             ["prefill: {rows: {c: 4}, expect: invalid}"],
-            [
-                "prefill: [a]",
-                "serialize: {to: saved}",
-                "drop",
-                "mutate-prefix-token: {row: a, index: 40, token: 1, expect: invalid}",
-                "reload: {from: saved, as: again}",
-                "probe: {on: again}",
-            ],
         ],
     )
     def test_numbers_that_only_a_target_knows_are_not_complained_of(self, events: list[str]) -> None:
@@ -275,6 +267,12 @@ class TestWithoutATarget:
         used = [] if mutations else ["probe: {on: again}"]
         what = script("prefill: [a, c]", *before, "serialize: {to: saved}", *mutations, reload, *used, rows=self.TEXT)
         assert told(what) == []
+
+    def test_nor_are_mutations_that_must_be_invalid(self) -> None:
+        saved = ("prefill: [a]", "serialize: {to: saved}", "drop")
+        mutated = "mutate-prefix-token: {row: a, index: 40, token: 1, expect: invalid}"
+        loaded = ("reload: {from: saved, as: again}", "probe: {on: again}")
+        assert told(script(*saved, mutated, *loaded, rows=self.TEXT)) == []
 
     def test_a_token_drawn_for_another_vocabulary_is_not_complained_of(self) -> None:
         events = ("prefill: [a]", "serialize: {to: saved}")

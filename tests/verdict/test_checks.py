@@ -344,6 +344,14 @@ class TestIsolation:
             "keys or values of session 'main' moved in layer 0 by its own step"
         ) in found
 
+    def test_an_engine_that_shows_nothing_is_not_judged(self) -> None:
+        result = played(FORK, "planted.faults:shows_nothing")
+
+        assert result.passed
+        assert result.cases[0].notes == (
+            Note(kind="not judged", message="isolation: the engine does not show its keys and values"),
+        )
+
 
 class TestAccounting:
     @pytest.mark.parametrize(

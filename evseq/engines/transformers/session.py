@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
 
 from evseq.cache.state import CacheState
 from evseq.engines.protocol import Batch, CacheView, LayerView, Probe
@@ -198,8 +198,11 @@ class TransformersSession:
         fed = int(layer.get_seq_length())
         first = fed - held(layer)
         if layer.is_sliding:
+            window = self.engine.text_config.sliding_window
             _, offset = layer.get_mask_sizes(1)
-            first = max(first, offset, fed - self.engine.text_config.sliding_window + 1)
+            # A buffer shorter than the window would roll for the next query; a session that full never gets one.
+            short = isinstance(layer, StaticLayer) and layer.max_cache_len < window
+            first = max(first, 0 if short else offset, fed - window + 1)
         return self.mask[:, first:fed].sum(dim=1)
 
     def view(self) -> CacheView:

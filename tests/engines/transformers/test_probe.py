@@ -44,6 +44,15 @@ def test_the_probe_counts_tokens_and_what_the_next_query_sees(
     assert probe.visible == ((7, 0, 3), (11, 4, 5))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_buffer_shorter_than_the_window_shows_all_of_it(
+    replay: Callable[..., Any], layout: Callable[..., Any], kind: str
+) -> None:
+    played = replay("new/mistral", layout(kind, rows=1, capacity=2))
+    played.feed("xx")
+    assert played.session.probe().visible == ((2,), (2,))
+
+
 def test_a_model_that_numbers_slots_says_so_in_the_probe(
     replay: Callable[..., Any], layout: Callable[..., Any]
 ) -> None:
