@@ -14,6 +14,7 @@ from evseq.replay.recording import Recording
 from evseq.script.document import Script, parse
 from evseq.script.lower import lower
 from evseq.script.source import parse_yaml
+from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Case, Outcome, Result
 
 DOUBLE: Mapping[str, tuple[str, ...]] = {"dtype": ("float64",)}
@@ -40,16 +41,23 @@ def played(
     return run(scripts, targets, settings=Settings(only=only, record=record), watch=watch)
 
 
-def recorded(text: str, target: str, *, only: Mapping[str, tuple[str, ...]] = DOUBLE) -> Recording:
-    """Play the first case of a script, and return what was observed."""
+def observed(text: str, target: str, *, only: Mapping[str, tuple[str, ...]] = DOUBLE) -> Evidence:
+    """Play the first case of a script, and return what there is to judge."""
     parsed = script(text)
     with Run(Settings(only=only)) as running, TemporaryDirectory() as folder:
         opened = running.target(target)
         chosen = running.selected(parsed, target)[:1]
         lowered = lower(parsed, chosen, description=opened.description, tokenize=opened.tokenize, greedy=opened.greedy)
-        recording = observe(lowered, target=opened, folder=Path(folder)).recordings[0]
+        group = observe(lowered, target=opened, folder=Path(folder))
+    (recording,) = group.recordings
     assert isinstance(recording, Recording)
-    return recording
+    assert group.references is not None
+    return Evidence(recording=recording, references=group.references, script=parsed, description=opened.description)
+
+
+def recorded(text: str, target: str, *, only: Mapping[str, tuple[str, ...]] = DOUBLE) -> Recording:
+    """Play the first case of a script, and return what was observed."""
+    return observed(text, target, only=only).recording
 
 
 def failed(result: Result) -> list[Case]:

@@ -165,7 +165,7 @@ class _Player:
                 indices=tuple(step.indices[row][column] for row, column in real),
                 nodes=tuple(step.nodes[row][column] for row, column in real),
                 lineage=step.lineage,
-                logits=self._copied(logits, batch)[batch.mask],
+                logits=self._looked_at(logits, batch)[batch.mask],  # a copy: an engine may reuse its buffer
                 columns=batch.tokens.numel(),
                 forwarded=live.engine.forwarded - before,
                 seconds=seconds,
@@ -181,13 +181,13 @@ class _Player:
             positions=torch.tensor(step.positions) if given else None,
         )
 
-    def _copied(self, logits: object, batch: Batch) -> Float[Tensor, "row column vocab"]:
-        """Return a copy on the CPU, since an engine may reuse its buffer. Raises EngineError for anything else."""
+    def _looked_at(self, logits: object, batch: Batch) -> Float[Tensor, "row column vocab"]:
+        """Return the logits on the CPU. Raises EngineError for anything but a table of them."""
         expected = [*batch.tokens.shape, self.description.geometry.vocab]
         if not isinstance(logits, Tensor) or not logits.is_floating_point() or list(logits.shape) != expected:
             found = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise EngineError(f"a forward returned {found}, expected logits of shape {expected}")
-        return logits.detach().to("cpu", copy=True)
+        return logits.detach().cpu()
 
     # -- reuse ---------------------------------------------------------------------------------------------------
 
@@ -224,8 +224,8 @@ class _Player:
             self._feed(scratch, feed)
         stale = force(self._file(step.source), engine=self.engine, layout=layouts[step.group])
         batch = self._batch(damage.right[-1], step.group)
-        logits = self._copied(stale.append(batch), batch)
-        self.recording.forced.append(Forced(step=self.index, logits=logits[:, -1]))
+        logits = self._looked_at(stale.append(batch), batch)
+        self.recording.forced.append(Forced(step=self.index, logits=logits[:, -1].clone()))
 
     def _claim(self, group: int, request: st.Request, state: st.State) -> Claim:
         layout = self.plan.layouts[group]

@@ -220,6 +220,15 @@ class another_each_time(Broken):  # noqa: N801
 
 
 @broken()
+class counts_half(Broken):  # noqa: N801
+    """Half of what went through the embedding is counted."""
+
+    @property
+    def forwarded(self) -> int:
+        return self.engine.forwarded // 2
+
+
+@broken()
 class identity_forwards(Broken):  # noqa: N801
     """Reading the identity runs the embedding."""
 

@@ -388,3 +388,15 @@ class exports_flat(ReferenceSession):  # noqa: N801
         state = super().export()
         flat = {name: tensor.flatten(1, 2) if tensor.dim() > 3 else tensor for name, tensor in state.tensors.items()}
         return replace(state, tensors=flat)
+
+
+@planted("full")
+@dataclass(kw_only=True)
+class fork_moves_source(ReferenceSession):  # noqa: N801
+    """A fork scales the source's first cached key a little, after the fork took its copy."""
+
+    def fork(self) -> ReferenceSession:
+        twin = super().fork()
+        for storage in self.storages:
+            storage.keys[:, :, 0] *= 1.001
+        return twin

@@ -82,6 +82,10 @@ def masked_not_a_number(logits: Tensor, path: Path) -> Tensor:
     return logits.masked_fill((torch.tensor(path.tokens) == MASKED)[:, None], torch.nan)
 
 
+def masked_by_length(logits: Tensor, path: Path) -> Tensor:
+    return logits.masked_fill((torch.tensor(path.tokens) == MASKED)[:, None], len(path))
+
+
 class TestCounting:
     def test_every_leaf_runs_once_in_every_dtype(self) -> None:
         bench = Bench()
@@ -224,6 +228,21 @@ class TestReferences:
 
         assert (found.causal_gap, found.dependent, bench.oracle.changed()) == (0.0, False, {})
         assert bool(found.finite[Dtype.FLOAT64].all())
+
+    def test_not_even_where_they_depend_on_what_follows(self) -> None:
+        bench = Bench(bend=masked_by_length, gap=True)
+
+        found = bench.oracle.references([], bench.nodes)
+
+        assert (found.causal_gap, found.dependent) == (0.0, False)
+
+    def test_an_engine_that_writes_all_logits_into_one_buffer_is_read_in_time(self) -> None:
+        buffer = torch.empty(9, VOCAB, dtype=torch.float64)
+        bench = Bench(bend=lambda logits, _: buffer[: len(logits)].copy_(logits))
+
+        found = bench.oracle.references([], bench.nodes)
+
+        assert torch.equal(found.truth, Bench().oracle.references([], bench.nodes).truth)
 
 
 class TestLengthDependent:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from evseq.cache.guard import Admitted
 from evseq.verdict.result import Exit
 from playing import first, lines, played, recorded
 
@@ -99,6 +100,14 @@ class TestRefusal:
         assert [fed.width for fed in right] == [5, 1]
         assert [forced.logits.shape for forced in recording.forced] == [torch.Size([1, 64])]
         assert float((recording.forced[0].logits - right[-1].logits).abs().max()) > 0.1
+
+    def test_what_was_admitted_though_it_should_not_is_not_opened(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("evseq.replay.asking.admit", lambda *_: Admitted())
+
+        recording = recorded(CHANGED, "reference:full")
+
+        assert recording.asked[0].differences == ()
+        assert {probed.session for probed in recording.probed} == {"main", "changed, changed"}
 
 
 class TestFailure:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from evseq.cache.guard import Admitted, Refused, admit
 from evseq.cache.identity import Difference, Identity
+from evseq.geometry import Dtype
 from evseq.verdict.checks import CHECKS
+from evseq.verdict.first_law import parity
 from evseq.verdict.result import Check, Note, Outcome
-from playing import failed, first, lines, played, without_numbers
+from playing import failed, first, lines, observed, played, without_numbers
 
 SINGLE = {"dtype": ("float32",)}
 
@@ -260,6 +263,14 @@ class TestReuse:
 
         assert played(expected, "reference:full").passed
 
+    def test_another_session_of_that_name_is_another_matter(self) -> None:
+        again = f"{RELOAD}  - drop: {{on: again}}\n  - prefill: {{rows: {{a: 2}}, as: again}}\n"
+        probed = again.replace("append: {next: 2, on: again}", "probe: {on: again}")
+
+        result = played(probed, "planted.faults:prefills_twice")
+
+        assert {finding.check for finding in result.cases[0].findings} == {Check.ACCOUNTING}
+
     def test_recomputing_is_fine_where_the_script_allows_it(self) -> None:
         expected = RELOAD.replace("as: again}", "as: again, expect: {reused: {most: 9}}}")
 
@@ -301,6 +312,16 @@ class TestParity:
             "case.evseq.yaml:13:5: append: row 'a' index 8: parity: "
             "logit # is #, expected #: off by #, allowed # in float32"
         )
+
+    def test_an_allowance_that_is_no_number_allows_nothing(self) -> None:
+        evidence = observed(APPEND, "reference:full", only=SINGLE)
+        nowhere = torch.full_like(evidence.references.scale, torch.nan)
+        err = {**evidence.references.err, Dtype.FLOAT32: nowhere}
+
+        found = list(parity(replace(evidence, references=replace(evidence.references, err=err))))
+
+        assert list(parity(evidence)) == []
+        assert len(found) == 14
 
     def test_the_logit_that_is_off_most_is_the_one_told(self) -> None:
         finding = failed(played(CROP, "planted.faults:positions_after_crop"))[0].findings[0]
@@ -344,6 +365,12 @@ class TestIsolation:
             "keys or values of session 'main' moved in layer 0 by its own step"
         ) in found
 
+    def test_a_fork_that_moves_its_source(self) -> None:
+        assert first(played(FORK, "planted.faults:fork_moves_source")) == (
+            "case.evseq.yaml:12:5: fork: row 'a' index 0: isolation: "
+            "keys or values of session 'main' moved in layer 0 by a step of session 'twin'"
+        )
+
     def test_an_engine_that_shows_nothing_is_not_judged(self) -> None:
         result = played(FORK, "planted.faults:shows_nothing")
 
@@ -351,6 +378,23 @@ class TestIsolation:
         assert result.cases[0].notes == (
             Note(kind="not judged", message="isolation: the engine does not show its keys and values"),
         )
+
+
+class TestOrder:
+    def test_the_first_divergence_in_the_order_of_events_leads(self) -> None:
+        found = played(RELOAD, "planted.probes:length_short").cases[0].findings
+
+        assert [finding.step for finding in found] == sorted(finding.step for finding in found)
+        assert (found[0].check, found[0].event) == (Check.ACCOUNTING, "prefill")
+        assert Check.REFUSAL in {finding.check for finding in found}
+
+    def test_within_an_event_a_cause_comes_before_its_effects(self) -> None:
+        found = played(CROP, "planted.faults:positions_after_crop").cases[0].findings
+
+        assert [finding.check for finding in found if finding.event == "append"][:4] == [
+            *[Check.PARITY] * 2,
+            *[Check.ACCOUNTING] * 2,
+        ]
 
 
 class TestAccounting:
@@ -375,6 +419,11 @@ class TestAccounting:
             "case.evseq.yaml:11:5: append: row 'a' index 7: accounting: 4 token columns were forwarded, expected 2",
             "case.evseq.yaml:11:5: append: row 'a' index 8: accounting: 4 token columns were forwarded, expected 2",
         ]
+
+    def test_fewer_columns_than_tokens(self) -> None:
+        assert first(played(APPEND, "planted.engines:counts_half")) == (
+            "case.evseq.yaml:10:5: prefill: row 'a' index 0: accounting: 7 token columns were forwarded, expected 14"
+        )
 
     def test_a_chunk_of_nothing_but_masked_slots_is_counted_too(self) -> None:
         found = lines(played(HOLES, "planted.faults:prefills_twice"))

@@ -107,6 +107,9 @@ class TransformersSession:
         for layer in stored(self.cache):
             if hasattr(layer, "batch_size"):  # of a static layer, which the library leaves as it was
                 layer.batch_size = len(parents)
+            if layer.get_seq_length() == 0 and (pair := states(layer)):
+                # Rolled back to nothing, it is passed over by the library and would keep its old number of rows.
+                layer.keys, layer.values = (state.index_select(0, index) for state in pair)
         self.mask = self.mask[index]  # row slot
         self.positions = self.positions[index]  # row slot
 
