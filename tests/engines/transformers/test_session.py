@@ -56,6 +56,18 @@ def test_a_reset_after_a_selection_takes_as_many_rows_as_the_layout(
     assert again.worst <= 1e-13
 
 
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_rows_of_a_session_rolled_back_to_nothing_multiply(
+    replay: Callable[..., Any], layout: Callable[..., Any], kind: str
+) -> None:
+    played = replay("new/llama", layout(kind, rows=1, depth=4))
+    played.feed("xxxx")
+    played.session.crop([0])
+    played.session.select([0, 0])
+    view = played.session.view()
+    assert [tuple(layer.keys.shape[:1]) for layer in view.layers] == [(2,), (2,)]
+
+
 def test_every_token_column_is_counted(
     engine: Callable[..., Any], replay: Callable[..., Any], layout: Callable[..., Any]
 ) -> None:
