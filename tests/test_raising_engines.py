@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evseq.cli import main
+from evseq.engines.registry import find
 from evseq.errors import TargetError
+from evseq.geometry import Description
 from evseq.pipeline import Settings, check, qualify, selected
 from evseq.verdict.result import Exit
 from planted import raising
@@ -163,3 +165,30 @@ def test_a_loader_that_describes_nothing_is_an_error() -> None:
         "memory:Nothing: describing it gave a NoneType\n"
         "  help: `describe` of its loader must return an evseq.geometry.Description"
     )
+
+
+def test_what_a_loader_says_in_words_of_its_own_is_left_so() -> None:
+    loader = Refusing()
+
+    with pytest.raises(TargetError, match="no such folder"):
+        qualify(loader)
+    loader.described = True
+    with pytest.raises(TargetError, match="no such text"):
+        played('rows: {a: {text: "the fox"}}\nevents: [{prefill: [a]}]\n', loader)
+
+
+class Refusing:
+    """A loader that knows what is wrong."""
+
+    described = False
+
+    def describe(self) -> Description:
+        if not self.described:
+            raise TargetError("no such folder")
+        return find("reference:full").describe()
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        raise TargetError("no such text")
+
+    def load(self, dtype: object, options: object) -> None:
+        return None

@@ -112,8 +112,3 @@ class Recording:
     def dtype(self) -> Dtype:
         """The dtype that was asked for, whatever the engine made of it."""
         return self.plan.dtype
-
-    @property
-    def nodes(self) -> frozenset[int]:
-        """Every history observed."""
-        return frozenset(node for fed in self.fed for node in fed.nodes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -210,13 +209,23 @@ class single_and_failing(Broken):  # noqa: N801
 
 
 @broken()
+@dataclass(kw_only=True)
 class another_each_time(Broken):  # noqa: N801
-    """The identity holds a clock, so that no cache is ever admitted."""
+    """The identity counts how often it was read, so that no cache is ever admitted."""
 
-    clock = itertools.count()
+    reads: int = 0
 
     def identity(self) -> Mapping[str, Scalar]:
-        return {**self.engine.identity(), "numeric.library": {"loaded": next(self.clock)}}
+        self.reads += 1
+        return {**self.engine.identity(), "numeric.library": {"read": self.reads}}
+
+
+@broken()
+class unknown_library(Broken):  # noqa: N801
+    """The identity does not say which library runs, so that no cache is ever admitted."""
+
+    def identity(self) -> Mapping[str, Scalar]:
+        return {name: value for name, value in self.engine.identity().items() if name != "numeric.library"}
 
 
 @broken()

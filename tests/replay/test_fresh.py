@@ -247,6 +247,13 @@ class TestDeath:
 
         assert child.process.returncode == 0
 
+    def test_one_that_does_not_end_by_itself_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("evseq.replay.child.GRACE", 0.1)
+        child = Child(threads=1)
+        os.kill(child.process.pid, signal.SIGSTOP)
+
+        assert child.end() == -signal.SIGKILL
+
     def test_closing_what_was_never_started_is_nothing(self) -> None:
         Fresh().close()
 

@@ -87,6 +87,7 @@ class TestJudgedAgain:
             "faults:shows_nothing",
             "probes:length_short",
             "engines:another_each_time",
+            "engines:unknown_library",
             "engines:remembers",
             "engines:imprecise",
             "engines:only_single",

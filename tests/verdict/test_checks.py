@@ -184,7 +184,13 @@ class TestRefusal:
     def test_a_refusal_though_nothing_was_changed(self) -> None:
         assert first(played(RELOAD, "planted.engines:another_each_time")) == (
             "case.evseq.yaml:13:5: reload: row 'a' index 0: refusal: "
-            "refused for numeric.library: key 'loaded': recorded 0, now 1, though nothing was changed"
+            "refused for numeric.library: key 'read': recorded 1, now 2, though nothing was changed"
+        )
+
+    def test_a_refusal_for_what_the_engine_does_not_say_of_itself(self) -> None:
+        assert first(played(RELOAD, "planted.engines:unknown_library")) == (
+            "case.evseq.yaml:13:5: reload: row 'a' index 0: refusal: "
+            "refused for numeric.library: missing in the file, though nothing was changed"
         )
 
     def test_a_refusal_at_another_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
