@@ -55,7 +55,7 @@ def claimed_cache(
     ]
     return cache_identity(
         description=description,
-        dtype=dtype,
+        dtype=dtype.value,
         kind=kind.name,
         shapes=shapes,
         lengths={row.name: len(row.tokens) for row in rows},
@@ -67,7 +67,7 @@ def claimed_cache(
 def cache_identity(
     *,
     description: Description,
-    dtype: Dtype,
+    dtype: str,
     kind: str,
     shapes: Sequence[Sequence[int]],
     lengths: Mapping[str, int],
@@ -84,7 +84,7 @@ def cache_identity(
     return {
         "cache.kind": kind,
         "cache.shapes": [list(shape) for shape in shapes],
-        "cache.dtype": dtype.value,
+        "cache.dtype": dtype,
         "cache.quantisation": None,  # no kind of promise `exact` has one
         "window.policy": [_policy(layer, geometry.window_counts) for layer in geometry.layers],
         "cache.length": [[row, length] for row, length in lengths.items()],

@@ -72,7 +72,7 @@ def save(path: Path, *, engine: Engine, session: Session, claim: Claim) -> None:
         raise EngineError(f"probe: {told} rows, the request has {len(names)}\n  help: count every row in every layer")
     cache = cache_identity(
         description=claim.description,
-        dtype=engine.dtype,
+        dtype=", ".join(sorted({_dtype(state, layer) for layer in range(len(shapes))})),
         kind=state.kind,
         shapes=shapes,
         lengths=dict(zip(names, probe.lengths, strict=True)),
@@ -95,6 +95,12 @@ def _shape(state: CacheState, layer: int) -> tuple[int, ...]:
         found = "is missing" if shape is None else f"has shape {list(shape)}"
         raise EngineError(f"export: {name} {found}\n  help: name every layer's keys so, with axes {' '.join(AXES)}")
     return shape
+
+
+def _dtype(state: CacheState, layer: int) -> str:
+    """Return the dtype the layer's keys and values really have; both where they differ, which no request claims."""
+    parts = (state.tensors.get(f"layer.{layer}.{part}") for part in ("keys", "values"))
+    return ", ".join(sorted({str(part.dtype).removeprefix("torch.") for part in parts if part is not None}))
 
 
 def _base(claim: Claim, layer: int, *, slots: int) -> int:

@@ -39,14 +39,17 @@ def contents(view: CacheView | None) -> Contents | None:
     return Contents(layers=tuple(layers))
 
 
-def moved(before: Contents, after: Contents) -> list[tuple[int, int, int]]:
-    """Return (layer, row, position) of every token held on both sides whose checksum changed."""
+def moved(before: Contents, after: Contents, *, whole: bool) -> list[tuple[int, int, int]]:
+    """Return (layer, row, position) of every token held on both sides whose checksum changed.
+
+    With `whole` nothing may have come or gone either.
+    """
     return [
         (layer, row, position)
         for layer, (old_rows, new_rows) in enumerate(zip(before.layers, after.layers, strict=True))
         for row, (old, new) in enumerate(zip(old_rows, new_rows, strict=True))
-        for position, word in old.items()
-        if new.get(position, word) != word
+        for position in sorted(old.keys() | new.keys() if whole else old.keys() & new.keys())
+        if old.get(position) != new.get(position)
     ]
 
 

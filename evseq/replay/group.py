@@ -57,7 +57,6 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
     plans = [plan for plan in lowered.plans if isinstance(plan, Plan)]
     if not plans:
         return Group(recordings=tuple(str(reason) for reason in lowered.plans), references=None, work=Work())
-    before = target.reference_forwards
     description = target.description
     oracle = Oracle(
         tree=lowered.tree,
@@ -74,7 +73,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
                 {node for plan in plans for node in _nodes(plan)},
             )
         except UnusableError as error:
-            return unreferenced(lowered, str(error), work=_work(oracle))
+            return unreferenced(lowered, str(error), work=_work(oracle, besides=target.untold_forwards()))
         recordings = [
             _play(plan, target=target, folder=folder / str(number)) if isinstance(plan, Plan) else plan
             for number, plan in enumerate(lowered.plans)
@@ -83,7 +82,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
     return Group(
         recordings=tuple(recordings),
         references=replace(references, changed=changed),
-        work=_work(oracle, besides=target.reference_forwards - before),
+        work=_work(oracle, besides=target.untold_forwards()),
     )
 
 
@@ -99,6 +98,9 @@ def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     except UnusableError as error:  # under these options; under its defaults it is what the references come from
         failure = Failure(step=0, session=plan.steps[0].session, error=str(error))
         return Recording(plan=plan, failures=[failure])
+    if engine.dtype != dtype:
+        wrong = f"the engine runs in {engine.dtype}, asked for was {dtype}"
+        return Recording(plan=plan, failures=[Failure(step=0, session=plan.steps[0].session, error=wrong)])
     recording = play(
         plan,
         engine=engine,

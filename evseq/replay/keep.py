@@ -54,12 +54,13 @@ class Kept:
 
 
 def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArms], group: Group) -> None:
-    """Write one group; nothing where there was nothing to compare with.
+    """Write one group. Where there was nothing to compare with, an older file of that name is removed.
 
     The plans are not written, only their digest: they follow from script, arms, description, tokens and choices.
     """
     references = group.references
     if references is None:
+        path.unlink(missing_ok=True)
         return
     tensors = {"truth": references.truth, "scale": references.scale}
     for dtype, err in references.err.items():

@@ -83,6 +83,7 @@ class _Player:
     def step(self, step: st.Step) -> None:
         """Do one step; record what raised, and what it moved that it should not have."""
         if not self._ready(step):
+            self.recording.skipped += 1
             return
         try:
             self._do(step)
@@ -250,13 +251,15 @@ class _Player:
     def _watch(self, step: st.Step) -> None:
         """Compare what every session holds with what it held before this step."""
         rebuilt = isinstance(step, st.Open | st.Select | st.Load | st.Fork | st.Reset)
+        looks = isinstance(step, st.Save | st.Read)
         for name, live in list(self.live.items()):
+            own = name == step.session
             try:
-                self.recording.moved += self._moved(name, live, rebuilt=rebuilt and name == step.session)
+                self.recording.moved += self._moved(name, live, rebuilt=rebuilt and own, whole=looks or not own)
             except RAISED as error:
                 self._fail(name, error)
 
-    def _moved(self, name: str, live: _Live, *, rebuilt: bool) -> list[Moved]:
+    def _moved(self, name: str, live: _Live, *, rebuilt: bool, whole: bool) -> list[Moved]:
         now = contents(live.session.view()) if live.rows else None
         before, live.contents = live.contents, now
         self.recording.shown |= now is not None
@@ -264,7 +267,7 @@ class _Player:
             return []
         return [
             Moved(step=self.index, session=name, layer=layer, row=live.rows[row], position=position)
-            for layer, row, position in moved(before, now)
+            for layer, row, position in moved(before, now, whole=whole)
         ]
 
 

@@ -103,6 +103,7 @@ class Recording:
     forced: list[Forced] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    skipped: int = 0  # steps on sessions that were no longer there
     peak_cache_bytes: int = 0
     seconds: float = 0.0
     repeats: bool = False

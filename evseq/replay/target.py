@@ -34,6 +34,7 @@ class Target:
     fresh: Fresh
     in_memory: bool = False
     reference_forwards: int = 0
+    told_forwards: int = 0  # of these, how many a result counts already
     chosen: dict[tuple[int, ...], int] = field(default_factory=dict)  # greedy ids by what stands before them
     tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)  # texts tokenized so far
     _engines: dict[tuple[Dtype, tuple[tuple[str, str], ...]], Engine] = field(default_factory=dict)
@@ -51,6 +52,11 @@ class Target:
         read = described(self.text, self.loader)
         return replace(read, capabilities=read.capabilities - {Capability.FRESH}) if self.in_memory else read
 
+    def untold_forwards(self) -> int:
+        """Return the reference forwards made since this was last asked, those for greedy choices among them."""
+        untold, self.told_forwards = self.reference_forwards - self.told_forwards, self.reference_forwards
+        return untold
+
     @property
     def tokenize(self) -> Callable[[str], tuple[int, ...]] | None:
         """The loader's tokenizer, if it has one; each text is tokenized once."""
@@ -63,7 +69,8 @@ class Target:
 
     def engine(self, dtype: Dtype, options: Options | None = None) -> Engine:
         """Return the engine in `dtype` under `options`. Raises UnusableError where it cannot be loaded, tried once."""
-        chosen = dict(options or {})
+        # Named or left out, a default is one engine: what the oracle asks is what plays.
+        chosen = {name: values[0] for name, values in self.description.options.items()} | dict(options or {})
         key = (dtype, tuple(sorted(chosen.items())))
         if key not in self._engines and key not in self._unusable:
             try:

@@ -121,7 +121,7 @@ def _mentioned(word: str, data: Value) -> bool:
 
 
 def _values(name: str, arm: Arm, description: Description | None, engine: str) -> tuple[int | str, ...] | None:
-    namespace, dot, _ = name.partition(".")
+    namespace, dot, _ = name.rpartition(".")
     if dot and (description is None or namespace != engine):
         return None
     if description is None:

@@ -17,7 +17,7 @@ def unsupported(plan: Plan, description: Description) -> str | None:
     if plan.dtype not in description.dtypes:
         return f"no {plan.dtype}"
     for name, value in plan.arms.items():
-        _, dot, option = name.partition(".")
+        _, dot, option = name.rpartition(".")
         if dot and str(value) not in description.options.get(option, ()):
             return f"no {option} {value!r}" if option in description.options else f"no option {option!r}"
     kind = description.cache(plan.cache)

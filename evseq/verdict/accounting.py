@@ -13,7 +13,9 @@ __all__ = ["accounting", "completed"]
 
 
 def completed(evidence: Evidence) -> Iterator[Finding]:
-    """Find operations that raised, except where the script says `loud`."""
+    """Find operations that raised, except where the script says `loud`, and cases in which nothing was observed."""
+    if not evidence.recording.fed and not evidence.recording.failures:
+        yield evidence.finding(Check.COMPLETED, 0, "no token was fed: nothing was observed")
     for failure in evidence.recording.failures:
         if evidence.step(failure.step).event not in evidence.recording.plan.loud:
             yield evidence.finding(Check.COMPLETED, failure.step, f"session {failure.session!r}: {failure.error}")

@@ -25,6 +25,10 @@ def reference(evidence: Evidence) -> Iterator[Finding]:
             0,
             f"the uncached forward is not causal: a later token moved earlier logits by {references.causal_gap:.3g}",
         )
+    if len(references.nodes) > 1 and _insensitive(evidence):
+        yield evidence.finding(
+            Check.REFERENCE, 0, "truth is the same for every history: no fault can show in a model that never changes"
+        )
     if dtype in references.changed:
         yield evidence.finding(Check.REFERENCE, 0, references.changed[dtype])
     # The deciding dtype has an err of its own only where it is float32: there padding is what may widen the bound.
@@ -39,6 +43,13 @@ def reference(evidence: Evidence) -> Iterator[Finding]:
             f"the uncached {dtype} forward is off by {references.err[dtype][worst]:.3g} {besides}, "
             f"{share[worst]:.3g} times what rounding explains",
         )
+
+
+def _insensitive(evidence: Evidence) -> bool:
+    """Return whether truth moves between histories by no more than the deciding dtype's allowance."""
+    references = evidence.references
+    spread = (references.truth - references.truth[:1]).abs().max()
+    return bool(spread <= allowance(references.deciding.dtype, references).max())
 
 
 def finite(evidence: Evidence) -> Iterator[Finding]:

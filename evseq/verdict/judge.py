@@ -15,6 +15,7 @@ from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.label import Label
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
+from evseq.verdict.second_law import undamaged
 
 __all__ = ["judge"]
 
@@ -36,7 +37,8 @@ def judge(evidence: Evidence, label: Label) -> Case:
         file=script.source.file,
         target=label.target,
         arms=recording.plan.arms,
-        outcome=Outcome.FAILED if findings else Outcome.PASSED,
+        outcome=Outcome.FAILED if findings else Outcome.PASSED if recording.fed else Outcome.UNSUPPORTED,
+        reason=None if findings or recording.fed else "raised, as allowed, before anything was observed",
         promise=kind.promise.value,
         dtype=recording.dtype.value,
         observations=sum(len(fed.nodes) for fed in recording.fed),
@@ -59,12 +61,19 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
     for event in sorted(recording.plan.loud - wrong):
         how = "raised, as allowed" if event in raised else "right"
         notes.append(Note(kind="loud", message=f"{evidence.script.events[event].word} of event {event + 1}: {how}"))
+    if recording.skipped:
+        notes.append(Note(kind="not judged", message=f"{recording.skipped} later steps on sessions that were gone"))
     if not recording.repeats:
         notes.append(
             Note(kind="not judged", message="continuity: the engine was not seen to repeat itself bit for bit")
         )
     if recording.fed and not recording.shown:
         notes.append(Note(kind="not judged", message="isolation: the engine does not show its keys and values"))
+    for asked in recording.asked:
+        for name in undamaged(evidence, asked.step):
+            if recording.dtype is not evidence.references.deciding.dtype:
+                told = f"row {name!r}: the damage of a refused change does not show in {recording.dtype}"
+                notes.append(Note(kind="not judged", message=told))
     for forced in recording.forced:
         load = evidence.load(forced.step)
         assert load.damage is not None

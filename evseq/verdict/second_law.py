@@ -13,7 +13,7 @@ from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Check, Finding
 
-__all__ = ["refusal", "reuse"]
+__all__ = ["refusal", "reuse", "undamaged"]
 
 
 def refusal(evidence: Evidence) -> Iterator[Finding]:
@@ -22,8 +22,7 @@ def refusal(evidence: Evidence) -> Iterator[Finding]:
         load = evidence.load(asked.step)
         if load.refused is not None:
             yield from _refused(evidence, asked, load)
-            if evidence.recording.dtype is evidence.references.deciding.dtype:
-                yield from _damage(evidence, asked.step, load)
+            yield from _damage(evidence, asked.step, load)
         elif asked.differences:
             yield _admission(evidence, asked)
 
@@ -39,6 +38,8 @@ def _refused(evidence: Evidence, asked: Asked, load: Load) -> Iterator[Finding]:
         first = asked.differences[0]
         if (first.field, first.row, first.index) != (load.refused, name, index):
             told.append((f"refused for {first}, expected {wanted}", first, wanted))
+        others = asked.differences[1:]
+        told += [(f"refused for {other} too, which was not changed", other, "nothing") for other in others]
     if asked.forwarded:
         ran = f"{asked.forwarded} token columns were forwarded before the refusal, expected 0"
         told.append((ran, asked.forwarded, 0))
@@ -64,29 +65,53 @@ def _admission(evidence: Evidence, asked: Asked) -> Finding:
     )
 
 
-def _damage(evidence: Evidence, step: int, load: Load) -> Iterator[Finding]:
-    """Find touched rows in which the stale cache, forced past the refusal, is not wrong by more than the allowance.
+def undamaged(evidence: Evidence, step: int) -> dict[str, str]:
+    """Return touched rows in which the forced stale cache is not wrong by more than allowed, with what it is off by.
 
-    Silent where truth itself does not tell the two requests apart: the change is out of reach of the probe token.
+    Rows that truth itself does not tell apart are left out: the change is out of reach of the probe token.
     """
-    references = evidence.references
+    references, load = evidence.references, evidence.load(step)
     forced = next((forced for forced in evidence.recording.forced if forced.step == step), None)
     if forced is None or load.damage is None:
+        return {}
+    right = load.damage.right[-1]
+    places = references.places(tuple(nodes[-1] for nodes in right.nodes))
+    truths, stale = references.truth[places], references.truth[references.places(load.damage.stale)]
+    limits = allowance(evidence.recording.dtype, references)[places]
+    shown, reach = deviation(forced.logits, truths).largest, deviation(stale, truths).largest
+    return {
+        right.rows[row]: f"off by only {float(shown[row]):.3g}, allowed {float(limits[row]):.3g}"
+        for row in load.damage.touched
+        if float(reach[row]) > 0 and float(shown[row]) <= float(limits[row])
+    }
+
+
+def _damage(evidence: Evidence, step: int, load: Load) -> Iterator[Finding]:
+    """Find forced stale caches that show no damage, or that do not answer as what was saved would."""
+    if load.damage is None:
         return
     right = load.damage.right[-1]
-    truths = references.truth[references.places(tuple(nodes[-1] for nodes in right.nodes))]
-    stale = references.truth[references.places(load.damage.stale)]
-    limits = allowance(evidence.recording.dtype, references)[
-        references.places(tuple(nodes[-1] for nodes in right.nodes))
-    ]
-    shown, reach = deviation(forced.logits, truths).largest, deviation(stale, truths).largest
-    for row in load.damage.touched:
-        if float(reach[row]) > 0 and float(shown[row]) <= float(limits[row]):
+    if evidence.recording.dtype is evidence.references.deciding.dtype:
+        for row, how in undamaged(evidence, step).items():
             yield evidence.finding(
                 Check.REFUSAL,
                 step,
-                f"the stale cache, forced, is off by only {float(shown[row]):.3g}, allowed "
-                f"{float(limits[row]):.3g}: this change shows no damage, the script has no power",
+                f"the stale cache, forced, is {how}: this change shows no damage, the script has no power",
+                row=row,
+                index=right.indices[right.rows.index(row)][-1],
+            )
+    for forced in evidence.recording.forced:
+        if forced.step != step:
+            continue
+        places = evidence.references.places(load.damage.stale)
+        off = deviation(forced.logits, evidence.references.truth[places])
+        limits = allowance(evidence.recording.dtype, evidence.references)[places]
+        for row in (off.largest > limits).nonzero().flatten().tolist():
+            yield evidence.finding(
+                Check.PARITY,
+                step,
+                f"the stale cache, forced, is off by {float(off.largest[row]):.3g} from what was saved, "
+                f"allowed {float(limits[row]):.3g}",
                 row=right.rows[row],
                 index=right.indices[row][-1],
             )
