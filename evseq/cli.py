@@ -12,7 +12,7 @@ import click
 
 from evseq import flags
 from evseq.config import Config, configure
-from evseq.errors import EvseqError, UsageError, nearest
+from evseq.errors import EvseqError, UsageError
 from evseq.settings import SETTINGS
 from evseq.verdict.result import Exit
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from evseq.pipeline import Settings
     from evseq.report.terminal import Terminal
     from evseq.report.watchers import View
-    from evseq.script.document import Script
 
 __all__ = ["main"]
 
@@ -39,15 +38,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(str(error), err=True)
         return error.exit_code
     except SystemExit as stop:
+        if not _by_terminal(stop):
+            return _internal(stop)
         # So click and rich end a command whose output nobody reads on, as under `| head`: nothing has failed.
         return Exit.INTERRUPTED if stop.code == 1 else int(stop.code or 0)
     except Exception as error:  # noqa: BLE001 - the last one to know what happened
-        if os.environ.get("EVSEQ_TRACEBACK"):
-            traceback.print_exc()
-        else:
-            told = f"evseq: internal error: {type(error).__name__}: {error}"
-            click.echo(f"{told}\n  help: EVSEQ_TRACEBACK=1 shows where; it is a fault of evseq", err=True)
-        return Exit.INTERNAL
+        return _internal(error)
+
+
+def _by_terminal(stop: SystemExit) -> bool:
+    """Return whether click or rich ended the process, and no code that evseq called."""
+    *_, (frame, _) = traceback.walk_tb(stop.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("click", "rich")
+
+
+def _internal(error: BaseException) -> Exit:
+    if os.environ.get("EVSEQ_TRACEBACK"):
+        traceback.print_exception(error)
+    else:
+        told = f"evseq: internal error: {type(error).__name__}: {error}"
+        click.echo(f"{told}\n  help: EVSEQ_TRACEBACK=1 shows where; it is a fault of evseq", err=True)
+    return Exit.INTERNAL
 
 
 _RUN = ("target", "arm", "arms", "threads", "jsonl", "record")
@@ -239,23 +250,6 @@ def _named(scripts: tuple[str, ...], *, suite: bool) -> tuple[str, ...]:
     return scripts
 
 
-def _refuse_unknown_arms(config: Config, scripts: Sequence[Script]) -> None:
-    """Raise UsageError for a filter of an arm that no script has.
-
-    Rows with a case per line are arms too, and an engine's own options are told by a dot.
-    """
-    from evseq.script.arms import BUILT_IN
-    from evseq.script.rows import Each
-
-    lines = {name for script in scripts for name, row in script.rows.items() if isinstance(row, Each)}
-    known = sorted({*BUILT_IN, *lines, *(name for script in scripts for name in script.arms)})
-    for name in config.arm:
-        if "." not in name and name not in known:
-            close = nearest(name, known)
-            hint = f"did you mean {close!r}?" if close else f"arms are {', '.join(known)}"
-            raise UsageError(f"{config.origins['arm']}: no arm {name!r} in these scripts\n  help: {hint}")
-
-
 def _run_settings(config: Config) -> Settings:
     from evseq.pipeline import Settings
 
@@ -275,10 +269,11 @@ def _run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, g
     from evseq import pipeline
     from evseq.report.jsonl import JsonLines
     from evseq.report.watchers import Watchers
+    from evseq.script.filters import check_filters
 
     config = configure(given)
     parsed = pipeline.read_scripts(_named(scripts, suite=suite), suite=suite)
-    _refuse_unknown_arms(config, parsed)
+    check_filters(parsed, config.arm, targets=config.open_names(), said=str(config.origins["arm"]))
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
     if config.jsonl is not None:
         names = [*scripts, *(("suite",) if suite else ())]

@@ -20,6 +20,7 @@ from evseq.replay.opening import UnusableError, described, tokenized
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
+from evseq.script.filters import check_filters
 from evseq.script.library import SUITE, read_all
 from evseq.verdict.label import Label, label
 from evseq.verdict.result import Case, Finding, Forwards, Result
@@ -140,6 +141,7 @@ def run(
     from evseq.verdict.judged import judged
 
     started = time.perf_counter()
+    check_filters(scripts, settings.only, targets=targets)
     arithmetic = one_head()
     told = _Told(watch)
     with Run(settings) as running:

@@ -2,11 +2,13 @@
 
 A case is called `path::name[arm-arm][target]`. Nothing heavy is loaded before a script is collected, and torch not
 before one runs. Settings are those of the command line, with `--evseq-target`, `--evseq-arms`, `--evseq-arm` and
-`--evseq-threads` as flags.
+`--evseq-threads` as flags. Where nothing but cases is collected and none is supported, the exit status is that of no
+tests.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evseq.config import Config, configure
-from evseq.errors import EvseqError
+from evseq.errors import EvseqError, UsageError
 from evseq.settings import SETTINGS
 from evseq.verdict.result import Case, Finding, Outcome, Result
 
@@ -56,10 +58,36 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
     return ScriptFile.from_parent(parent, path=file_path) if file_path.name.endswith(SUFFIX) else None
 
 
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """Refuse a filter of arms that fits none of the collected scripts; only all of them together can tell."""
+    scripts = config.stash[_SESSION].scripts
+    if not scripts:
+        return
+    from evseq.script.filters import check_filters
+
+    chosen = _chosen(config)
+    said = str(chosen.origins["arm"]).replace("--arm", "--evseq-arm")
+    try:
+        check_filters(scripts, chosen.arm, targets=chosen.open_names(), said=said)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Let models go, and give torch its threads back, before a test of another kind runs."""
     if isinstance(item, ScriptCase) and not isinstance(nextitem, ScriptCase):
         item.config.stash[_SESSION].close()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Say that nothing was tested where there were only cases and no target supports any."""
+    unsupported = session.config.stash[_SESSION].unsupported
+    if exitstatus == pytest.ExitCode.OK and session.items and unsupported.issuperset(session.items):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+_Arms = frozenset[tuple[str, int | str]]
+"""The arms of a case by name and value. Its id is no key: values joined by dashes may be those of another case."""
 
 
 @dataclass(slots=True)
@@ -68,7 +96,18 @@ class _Session:
 
     run: Run | None = None
     stack: ExitStack = field(default_factory=ExitStack)
-    results: dict[tuple[Path, str], tuple[dict[str, Case], tuple[Finding, ...]]] = field(default_factory=dict)
+    results: dict[tuple[Path, str], tuple[dict[_Arms, Case], tuple[Finding, ...]]] = field(default_factory=dict)
+    scripts: list[Script] = field(default_factory=list)
+    unsupported: set[pytest.Item] = field(default_factory=set)
+    _arithmetic: tuple[Finding, ...] | None = None
+
+    def arithmetic(self) -> tuple[Finding, ...]:
+        """Return what is wrong with one head's arithmetic, computed once: before any model is blamed."""
+        from evseq.verdict.arithmetic import one_head
+
+        if self._arithmetic is None:
+            self._arithmetic = one_head()
+        return self._arithmetic
 
     def opened(self, settings: Settings) -> Run:
         """Return what targets are opened in, the same until it is closed."""
@@ -108,13 +147,17 @@ class ScriptFile(pytest.File):
         chosen = _chosen(self.config)
         settings = pipeline.Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads)
         (script,) = pipeline.read_scripts([self.path])
+        self.config.stash[_SESSION].scripts.append(script)
+        taken: Counter[str] = Counter()
         named = script.targets or chosen.open_names()
         for target in dict.fromkeys(single for text in named for single in registry.targets(text)):
             pipeline.check([script], target, settings)
             for case in pipeline.selected(script, target, settings):
+                name = f"{script.name}[{case.id}][{target}]"
+                taken[name] += 1
                 yield ScriptCase.from_parent(
                     self,
-                    name=f"{script.name}[{case.id}][{target}]",
+                    name=name if taken[name] == 1 else f"{name}#{taken[name]}",
                     script=script,
                     target=target,
                     case=case,
@@ -136,9 +179,12 @@ class ScriptCase(pytest.Item):
         """Judge the case; what the session selected of its script and target is played together, on first use."""
         from evseq.report.failure import case_text, finding_text
 
+        if arithmetic := self.config.stash[_SESSION].arithmetic():
+            raise CaseFailedError("\n".join(finding_text(finding) for finding in arithmetic))
         cases, findings = self._results()
-        case = cases[self.name]
+        case = cases[_arms(self.case)]
         if case.outcome is Outcome.UNSUPPORTED:
+            self.config.stash[_SESSION].unsupported.add(self)
             # At the script, not at this line: the summary says which one.
             raise pytest.skip.Exception(case.reason or "unsupported", _use_item_location=True)
         if findings:
@@ -156,7 +202,7 @@ class ScriptCase(pytest.Item):
         """Say where the case stands."""
         return self.path, 0, self.name
 
-    def _results(self) -> tuple[Mapping[str, Case], Sequence[Finding]]:
+    def _results(self) -> tuple[Mapping[_Arms, Case], Sequence[Finding]]:
         session, key = self.config.stash[_SESSION], (self.path, self.target)
         if key not in session.results:
             group = [
@@ -164,7 +210,7 @@ class ScriptCase(pytest.Item):
             ]
             run = session.opened(self.settings)
             played = run.run_script(self.script, self.target, [item.case for item in group])
-            told = {item.name: case for item, case in zip(group, played.cases, strict=True)}
+            told = {_arms(item.case): case for item, case in zip(group, played.cases, strict=True)}
             session.results[key] = told, played.findings
         return session.results[key]
 
@@ -198,6 +244,10 @@ class Qualifier:
 def evseq(pytestconfig: pytest.Config) -> Qualifier:
     """Qualify a target or a model in memory with event scripts: `evseq.assert_qualified(model)`."""
     return Qualifier(_chosen(pytestconfig))
+
+
+def _arms(case: CaseArms) -> _Arms:
+    return frozenset(case.arms.items())
 
 
 def _chosen(config: pytest.Config) -> Config:

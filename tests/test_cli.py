@@ -118,6 +118,14 @@ class TestExitCodes:
                     "  help: arms are cache, capacity, chunk, dtype, padding, positions\n"
                 ),
             ),
+            (
+                ["run", ".", "--arm", "dtype=float64,float23"],
+                "--arm: arm 'dtype' has no value 'float23' in these scripts\n  help: did you mean 'float32'?\n",
+            ),
+            (
+                ["run", ".", "--arm", "tranformers.atention=eager"],
+                "--arm: no engine 'tranformers' with options\n  help: did you mean 'transformers.atention'?\n",
+            ),
             (["run", ".", "-v", "-q"], "-v and -q exclude each other\n  help: keep one of them\n"),
             (
                 ["run", ".", "--target", "refrence:full"],
@@ -172,6 +180,32 @@ class TestExitCodes:
         monkeypatch.setenv("EVSEQ_TRACEBACK", "1")
         assert main(["run", "."]) == Exit.INTERNAL
         assert capsys.readouterr().err.startswith("Traceback (most recent call last):\n")
+
+    @pytest.mark.parametrize("code", [0, 1, "text"])
+    def test_code_that_ends_the_process_is_an_internal_error(
+        self, code: int | str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("evseq.pipeline.read_scripts", raising(SystemExit(code)))
+        assert main(["run", "."]) == Exit.INTERNAL
+        assert capsys.readouterr().err == (
+            f"evseq: internal error: SystemExit: {code}\n"
+            "  help: EVSEQ_TRACEBACK=1 shows where; it is a fault of evseq\n"
+        )
+
+    def test_a_target_that_ends_the_process_is_wrong_usage(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (here / "quits_at_import.py").write_text("import sys\nsys.exit(0)\n")
+        monkeypatch.syspath_prepend(here)
+        assert main(["run", ".", "--target", "quits_at_import:Loader"]) == Exit.USAGE
+        assert capsys.readouterr().err == (
+            "quits_at_import:Loader: importing 'quits_at_import' failed: SystemExit: 0\n"
+            "  help: make 'python -c \"import quits_at_import\"' work first\n"
+        )
+
+    def test_a_shell_gets_its_completion(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("_EVSEQ_COMPLETE", "zsh_source")
+        assert main([]) == Exit.PASSED
 
     def test_output_that_nobody_reads_is_no_failure(self) -> None:
         reading, writing = os.pipe()

@@ -251,9 +251,17 @@ class TestUnsupported:
         assert not result.passed
 
     def test_no_case_at_all_is_nothing_too(self) -> None:
-        result = played(ARMS, FULL, only={"padding": ("middle",)})
+        result = played(ARMS, FULL, only={"padding": ("holes",)})
 
         assert (result.cases, result.exit) == ((), Exit.NOTHING)
+
+    def test_a_filter_that_fits_nothing_is_refused(self) -> None:
+        with pytest.raises(UsageError) as refused:
+            played(ARMS, FULL, only={"dtype": ("float64", "float23")})
+
+        assert str(refused.value) == (
+            "only: arm 'dtype' has no value 'float23' in these scripts\n  help: did you mean 'float32'?"
+        )
 
     def test_an_engine_that_numbers_tokens_itself_is_seen_to_repeat_itself(self) -> None:
         result = played(ONE, "planted.engines:one_row_only")

@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from evseq.pipeline import qualify
+from evseq.verdict.arithmetic import attend, one_head
 
 pytest_plugins = ["pytester"]
 
@@ -23,6 +25,22 @@ arms:
   dtype: [float64, float32]
 events:
   - prefill: {rows: {a: 3, b: 2}}
+  - append: {next: 1}
+"""
+DASHES = """\
+evseq: 1
+name: dashes
+about: Words with dashes make two cases of one id.
+rows:
+  p-x: [9, 8, 7, 6]
+  p: [1, 2, 3, 4]
+  y: [17, 4, 59, 3]
+  x-y: [5, 6, 7, 8]
+arms:
+  q: [p-x, p]
+  r: [y, x-y]
+events:
+  - prefill: {rows: {q: 3, r: 2}}
   - append: {next: 1}
 """
 ENGINES = """\
@@ -53,6 +71,28 @@ class Broken(Wrapped):
 
     def load(self, dtype, options):
         return Engine(self.healthy.load(dtype, options))
+
+
+class Nines(Wrapped):  # wrong after a prompt with a 9
+    def __init__(self):
+        super().__init__(loader("full"))
+
+    def load(self, dtype, options):
+        return NinesEngine(self.healthy.load(dtype, options))
+
+
+class NinesEngine(Wrapped):
+    def open(self, layout):
+        return NinesSession(self.healthy.open(layout))
+
+
+class NinesSession(Wrapped):
+    def prefill(self, batch):
+        self.off = float((batch.tokens == 9).any())
+        return self.healthy.prefill(batch)
+
+    def append(self, batch):
+        return self.healthy.append(batch) + self.off
 
 
 class Counted(Wrapped):
@@ -133,6 +173,43 @@ class TestCollection:
             "green.evseq.yaml::green[left-float32][reference:full]",
         ]
 
+    def test_items_whose_cases_share_an_id_are_told_apart(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(DASHES)
+        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
+        assert told[:4] == [
+            "green.evseq.yaml::dashes[p-x-y][reference:full]",
+            "green.evseq.yaml::dashes[p-x-x-y][reference:full]",
+            "green.evseq.yaml::dashes[p-y][reference:full]",
+            "green.evseq.yaml::dashes[p-x-y][reference:full]#2",
+        ]
+
+    @pytest.mark.parametrize(
+        ("flag", "told"),
+        [
+            (
+                "dtype=float64,float23",
+                ("--evseq-arm: arm 'dtype' has no value 'float23' in these scripts\n  help: did you mean 'float32'?"),
+            ),
+            (
+                "paddin=left",
+                "--evseq-arm: no arm 'paddin' in these scripts\n  help: did you mean 'padding'?",
+            ),
+            (
+                "tranformers.atention=eager",
+                ("--evseq-arm: no engine 'tranformers' with options\n  help: did you mean 'transformers.atention'?"),
+            ),
+        ],
+    )
+    def test_a_filter_that_fits_no_script_is_wrong_usage(self, flag: str, told: str, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=reference:full", f"--evseq-arm={flag}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert told in result.stderr.str()
+
+    def test_a_filter_need_fit_only_one_of_the_scripts(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "dashes.evseq.yaml").write_text(DASHES)
+        result = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full", "--evseq-arm=q=p")
+        assert result.ret == pytest.ExitCode.OK
+
     def test_folders_pytest_passes_over_are_passed_over(self, folder: Path, pytester: pytest.Pytester) -> None:
         (folder / "build").mkdir()
         (folder / "build" / "other.evseq.yaml").write_text("nonsense")
@@ -199,6 +276,39 @@ class TestCases:
         result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=growing,paged", "-rs")
         result.assert_outcomes(passed=2, skipped=2)
         assert "SKIPPED [2] green.evseq.yaml:1: no cache kind 'paged'" in result.outlines
+
+    def test_a_failure_is_that_of_its_own_case(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(DASHES)
+        result = run(pytester, "--evseq-target=engines:Nines", "-rA")
+        result.assert_outcomes(passed=2, failed=2)
+        assert [line.split(" - ")[0] for line in result.outlines if line.startswith(("FAILED", "PASSED"))] == [
+            "PASSED green.evseq.yaml::dashes[p-y][engines:Nines]",
+            "PASSED green.evseq.yaml::dashes[p-x-y][engines:Nines]#2",
+            "FAILED green.evseq.yaml::dashes[p-x-y][engines:Nines]",
+            "FAILED green.evseq.yaml::dashes[p-x-x-y][engines:Nines]",
+        ]
+
+    def test_nothing_supported_exits_as_nothing_collected_does(self, pytester: pytest.Pytester) -> None:
+        result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=paged")
+        result.assert_outcomes(skipped=4)
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+    def test_a_test_of_another_kind_is_something_tested(self, pytester: pytest.Pytester) -> None:
+        pytester.makepyfile("def test_other(): pass")
+        result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=paged")
+        result.assert_outcomes(passed=1, skipped=4)
+        assert result.ret == pytest.ExitCode.OK
+
+    def test_wrong_arithmetic_fails_every_case_and_is_computed_once(
+        self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wrong = one_head(lambda query, keys, values: attend(query, keys, values) + 1.0)[:1]
+        computed = Mock(return_value=wrong)
+        monkeypatch.setattr("evseq.verdict.arithmetic.one_head", computed)
+        result = run(pytester, "--evseq-target=reference:full")
+        result.assert_outcomes(failed=4)
+        assert result.stdout.str().count("cache plus one appended position: off by 1 over 1 positions in float64") >= 4
+        computed.assert_called_once_with()
 
     def test_the_cases_of_a_script_share_one_run(self, folder: Path, pytester: pytest.Pytester) -> None:
         run(pytester, "--evseq-target=engines:Counted").assert_outcomes(passed=4)

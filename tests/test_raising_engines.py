@@ -58,7 +58,7 @@ FIRST = {
     "prefill": "8:5: prefill: completed: session 'main': OSError: prefill has failed",
     "probe": "8:5: prefill: completed: session 'main': OSError: probe has failed",
     "view": "8:5: prefill: completed: session 'main': OSError: view has failed",
-    "dtype": "9:5: serialize: completed: session 'main': OSError: dtype has failed",
+    "dtype": "8:5: prefill: completed: session 'main': OSError: dtype has failed",
     "identity": "9:5: serialize: completed: session 'main': OSError: identity has failed",
     "export": "9:5: serialize: completed: session 'main': OSError: export has failed",
     "append": "10:5: append: completed: session 'main': OSError: append has failed",

@@ -20,6 +20,9 @@ __all__ = ["Family", "find", "targets"]
 
 GROUP = "evseq.engines"
 
+FAILURES = (Exception, SystemExit)
+"""What foreign code may raise. A module that ends the process has failed too; only interrupts end a run."""
+
 METHODS = ("describe", "tokenize", "load")
 """What a loader can do; see `evseq.engines.protocol.Loader`."""
 
@@ -45,7 +48,13 @@ def targets(text: str) -> tuple[str, ...]:
     entries = _engines()
     if name not in entries:
         raise _unknown(text, entries)
-    configurations = _family(text, entries[name]).configurations()
+    family = _family(text, entries[name])
+    try:
+        configurations = family.configurations()
+    except EvseqError:
+        raise
+    except FAILURES as error:
+        raise _failed(text, "naming its configurations", error) from error
     if not configurations:
         raise TargetError(f"{text}: this engine must be told what to load\n  help: write '{text}:WHAT'")
     return tuple(f"{name}:{configuration}" for configuration in configurations)
@@ -64,6 +73,10 @@ def find(text: str) -> Loader:
         return family.loader(rest)
     except ModuleNotFoundError as error:
         raise _extra(text, entries[name], error) from error
+    except EvseqError:
+        raise
+    except FAILURES as error:
+        raise _failed(text, "finding its loader", error) from error
 
 
 def _engines() -> dict[str, EntryPoint]:
@@ -76,6 +89,8 @@ def _family(text: str, entry: EntryPoint) -> Family:
         family: Family = entry.load()
     except ModuleNotFoundError as error:
         raise _extra(text, entry, error) from error
+    except FAILURES as error:
+        raise _failed(text, f"importing {entry.value!r}", error) from error
     return family
 
 
@@ -89,7 +104,7 @@ def _imported(text: str, module_name: str, attribute: str, entries: dict[str, En
                 f"{text}: module {module_name!r} needs {error.name!r}, which is not installed\n  help: install it"
             ) from error
         raise _unknown(text, entries) from error
-    except Exception as error:
+    except FAILURES as error:
         raise TargetError(
             f"{text}: importing {module_name!r} failed: {type(error).__name__}: {error}\n"
             f"  help: make 'python -c \"import {module_name}\"' work first"
@@ -107,7 +122,7 @@ def _loader(text: str, found: Any) -> Loader:
             found = found()
         except EvseqError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             raise TargetError(
                 f"{text}: calling it failed: {type(error).__name__}: {error}\n"
                 "  help: it must be a loader, or return one when called without arguments"
@@ -142,6 +157,13 @@ def _unknown(text: str, entries: dict[str, EntryPoint]) -> TargetError:
         f"{text}: {what}\n"
         f"  help: {hint}engines are {', '.join(sorted(entries)) or 'not installed'}; "
         "your own is MODULE:ATTRIBUTE with the module's folder on PYTHONPATH"
+    )
+
+
+def _failed(text: str, doing: str, error: BaseException) -> TargetError:
+    return TargetError(
+        f"{text}: {doing} failed: {type(error).__name__}: {error}\n"
+        "  help: update the package that provides this engine, or tell its authors"
     )
 
 

@@ -39,7 +39,7 @@ def contents(view: CacheView | None) -> Contents | None:
     return Contents(layers=tuple(layers))
 
 
-def moved(before: Contents, after: Contents, *, whole: bool) -> list[tuple[int, int, int]]:
+def moved(before: Contents, after: Contents, *, whole: bool = False) -> list[tuple[int, int, int]]:
     """Return (layer, row, position) of every token held on both sides whose checksum changed.
 
     With `whole` nothing may have come or gone either.

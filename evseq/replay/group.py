@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from evseq.geometry import Capability
-from evseq.replay.opening import UnusableError
+from evseq.replay.opening import RAISED, UnusableError, told
 from evseq.replay.oracle import Oracle
 from evseq.replay.player import play
 from evseq.replay.recording import Failure, Recording
@@ -95,11 +95,12 @@ def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     dtype, options = plan.dtype, _options(plan, target)
     try:
         engine = target.engine(dtype, options)
+        wrong = None if engine.dtype == dtype else f"the engine runs in {engine.dtype}, asked for was {dtype}"
     except UnusableError as error:  # under these options; under its defaults it is what the references come from
-        failure = Failure(step=0, session=plan.steps[0].session, error=str(error))
-        return Recording(plan=plan, failures=[failure])
-    if engine.dtype != dtype:
-        wrong = f"the engine runs in {engine.dtype}, asked for was {dtype}"
+        wrong = str(error)
+    except RAISED as error:
+        wrong = told(error)
+    if wrong is not None:
         return Recording(plan=plan, failures=[Failure(step=0, session=plan.steps[0].session, error=wrong)])
     recording = play(
         plan,

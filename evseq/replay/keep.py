@@ -160,6 +160,7 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "peak_cache_bytes": recording.peak_cache_bytes,
         "repeats": recording.repeats,
         "shown": recording.shown,
+        "skipped": recording.skipped,
         "seconds": recording.seconds,
     }
     logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
@@ -191,6 +192,7 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                 peak_cache_bytes=facts["peak_cache_bytes"],
                 repeats=facts["repeats"],
                 shown=facts["shown"],
+                skipped=facts["skipped"],
                 seconds=facts["seconds"],
             )
         )

@@ -32,6 +32,8 @@ One line of type `case` follows for each case when it ends:
 One line of type `summary` closes a run that came to its end:
   passed, failed, unsupported                 numbers of cases
   findings      those that belong to no case
+  judged        a list of {target, judged, not_judged}: number formats, and kernels as "option value", that the target
+                offers, by whether any case ran in it
   leaves, oracle_forwards, reference_forwards, replay_forwards, seconds
   interrupted   whether a person stopped it
   exit          the exit code
@@ -121,6 +123,7 @@ class JsonLines:
                 "type": "summary",
                 **{str(outcome): result.counts[outcome] for outcome in Outcome},
                 "findings": [asdict(finding) for finding in result.findings],
+                "judged": [asdict(judged) for judged in result.judged],
                 "leaves": result.forwards.leaves,
                 "oracle_forwards": result.forwards.oracle,
                 "reference_forwards": result.forwards.reference,

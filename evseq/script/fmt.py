@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +31,9 @@ class Change:
         return "".join(difflib.unified_diff(*lines, fromfile=str(self.file), tofile=str(self.file)))
 
     def write(self) -> None:
-        """Replace the file whole; a link stays one. Raises CacheError where the system refuses."""
+        """Replace the file whole; a link stays one, and who may read it. Raises CacheError where the system refuses."""
         with replacing(self.file.resolve()) as out:
+            os.fchmod(out.fileno(), stat.S_IMODE(self.file.stat().st_mode))
             out.write(self.after.encode())
 
 

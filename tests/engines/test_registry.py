@@ -30,15 +30,29 @@ number = 7
 def broken():
     return 1 / 0
 
+def quits():
+    raise SystemExit("no GPU")
+
 def picky():
     raise TargetError("choose a model")
 """
+
+
+STOPS = """
+def configurations():
+    raise SystemExit(0)
+
+def loader(rest):
+    raise SystemExit(0)
+"""
+AUTHORS = "update the package that provides this engine, or tell its authors"
 
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install three engines: ours, one that must be told what to load, and one whose module lacks a package."""
     named = {"reference": "evseq.engines.reference", "told": "told", "needy": "needy", "extra": "evseq.absent"}
+    named |= {"quitting": "quitting", "stops": "stops"}
     entries = [EntryPoint(name=name, value=value, group=registry.GROUP) for name, value in named.items()]
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry for entry in entries if entry.group == group])
 
@@ -50,8 +64,10 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "told.py").write_text("def configurations():\n    return ()\n\ndef loader(rest):\n    import absent\n")
     (tmp_path / "needy.py").write_text("import absent.part\n")
     (tmp_path / "raises.py").write_text("raise ValueError('no GPU')\n")
+    (tmp_path / "quitting.py").write_text("import sys\nsys.exit('no GPU')\n")
+    (tmp_path / "stops.py").write_text(STOPS)
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("mine", "told", "needy", "raises"):
+    for name in ("mine", "told", "needy", "raises", "quitting", "stops"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -83,7 +99,7 @@ class TestTargets:
             registry.targets("refrence")
         assert str(error.value) == (
             "refrence: no engine 'refrence'\n"
-            f"  help: did you mean 'reference'? engines are extra, needy, reference, told; {YOURS}"
+            f"  help: did you mean 'reference'? engines are extra, needy, quitting, reference, stops, told; {YOURS}"
         )
 
 
@@ -113,7 +129,8 @@ class TestEngines:
     def test_an_unknown_engine_keeps_the_rest_of_the_text(self) -> None:
         assert refusal("refrence:full") == (
             "refrence:full: no engine or module 'refrence'\n"
-            f"  help: did you mean 'reference:full'? engines are extra, needy, reference, told; {YOURS}"
+            "  help: did you mean 'reference:full'? "
+            f"engines are extra, needy, quitting, reference, stops, told; {YOURS}"
         )
 
     @pytest.mark.usefixtures("engines")
@@ -134,9 +151,28 @@ class TestEngines:
             "told:x: module 'absent' is not installed\n  help: install the package that provides 'absent'"
         )
 
+    @pytest.mark.usefixtures("engines", "modules")
+    def test_an_engine_that_ends_the_process_when_imported_is_refused(self) -> None:
+        assert refusal("quitting:x") == (
+            f"quitting:x: importing 'quitting' failed: SystemExit: no GPU\n  help: {AUTHORS}"
+        )
+
+    @pytest.mark.usefixtures("engines", "modules")
+    def test_an_engine_that_ends_the_process_when_asked_is_refused(self) -> None:
+        assert refusal("stops:x") == f"stops:x: finding its loader failed: SystemExit: 0\n  help: {AUTHORS}"
+        with pytest.raises(TargetError) as error:
+            registry.targets("stops")
+        assert str(error.value) == f"stops: naming its configurations failed: SystemExit: 0\n  help: {AUTHORS}"
+
 
 @pytest.mark.usefixtures("engines", "modules")
 class TestModules:
+    def test_a_loader_that_ends_the_process_is_refused(self) -> None:
+        assert refusal("mine:quits") == (
+            "mine:quits: calling it failed: SystemExit: no GPU\n"
+            "  help: it must be a loader, or return one when called without arguments"
+        )
+
     def test_a_loader_is_taken_as_it_is(self) -> None:
         assert registry.find("mine:ready") == ReferenceLoader(name="window")
 
@@ -146,7 +182,7 @@ class TestModules:
     def test_a_module_that_is_not_there(self) -> None:
         assert refusal("nowhere.mod:x") == (
             "nowhere.mod:x: no engine or module 'nowhere.mod'\n"
-            f"  help: engines are extra, needy, reference, told; {YOURS}"
+            f"  help: engines are extra, needy, quitting, reference, stops, told; {YOURS}"
         )
 
     def test_a_module_that_lacks_a_package(self) -> None:

@@ -82,6 +82,9 @@ class TestJsonLines:
             "failed": 1,
             "unsupported": 0,
             "findings": [],
+            "judged": [
+                {"target": "reference:full", "judged": ["float64"], "not_judged": ["float32", "bfloat16"]},
+            ],
             "leaves": 2,
             "oracle_forwards": 4,
             "reference_forwards": 5,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ class TestChanges:
         change.write()
         assert (tmp_path / "a.evseq.yaml").read_text() == NORMAL
         assert [file.name for file in tmp_path.iterdir()] == ["a.evseq.yaml"]
+
+    def test_writing_keeps_who_may_read_it(self, tmp_path: Path) -> None:
+        (change,) = changes([written(tmp_path / "a.evseq.yaml", LOOSE)])
+        (tmp_path / "a.evseq.yaml").chmod(0o600)
+        change.write()
+        assert stat.S_IMODE((tmp_path / "a.evseq.yaml").stat().st_mode) == 0o600
 
     def test_line_ends_of_windows_are_no_normal_form(self, tmp_path: Path) -> None:
         (change,) = changes([written(tmp_path / "a.evseq.yaml", NORMAL.replace("\n", "\r\n"))])

@@ -115,7 +115,10 @@ class TestCompleted:
         result = played(CROP.replace("by: 1", "by: 1, expect: loud"), "planted.faults:crop_raises")
 
         assert result.passed
-        assert result.cases[0].notes == (Note(kind="loud", message="crop of event 3: raised, as allowed"),)
+        assert result.cases[0].notes == (
+            Note(kind="loud", message="crop of event 3: raised, as allowed"),
+            Note(kind="not judged", message="1 later steps on sessions that were gone"),
+        )
 
     def test_a_loud_event_that_is_right_says_so_too(self) -> None:
         result = played(CROP.replace("by: 1", "by: 1, expect: loud"), "reference:full")
@@ -224,7 +227,11 @@ class TestRefusal:
         )
 
     def test_low_precision_does_not_judge_damage(self) -> None:
-        assert played(CHANGED, "planted.faults:stale_is_right", only=SINGLE).passed
+        result = played(CHANGED, "planted.faults:stale_is_right", only=SINGLE)
+
+        # It is no failure of the script, but what was forced is not what was saved.
+        assert {finding.check for finding in result.cases[0].findings} == {Check.PARITY}
+        assert "not judged" in {note.kind for note in result.cases[0].notes}
 
     def test_a_change_the_model_does_not_see_is_out_of_reach(self) -> None:
         result = played(CHANGED, "planted.engines:forgetful")
