@@ -96,7 +96,7 @@ class _Session:
 
     run: Run | None = None
     stack: ExitStack = field(default_factory=ExitStack)
-    results: dict[tuple[Path, str], tuple[dict[_Arms, Case], tuple[Finding, ...]]] = field(default_factory=dict)
+    results: dict[tuple[Path, str], dict[_Arms, Case]] = field(default_factory=dict)
     scripts: list[Script] = field(default_factory=list)
     unsupported: set[pytest.Item] = field(default_factory=set)
     _arithmetic: tuple[Finding, ...] | None = None
@@ -181,14 +181,11 @@ class ScriptCase(pytest.Item):
 
         if arithmetic := self.config.stash[_SESSION].arithmetic():
             raise CaseFailedError("\n".join(finding_text(finding) for finding in arithmetic))
-        cases, findings = self._results()
-        case = cases[_arms(self.case)]
+        case = self._results()[_arms(self.case)]
         if case.outcome is Outcome.UNSUPPORTED:
             self.config.stash[_SESSION].unsupported.add(self)
             # At the script, not at this line: the summary says which one.
             raise pytest.skip.Exception(case.reason or "unsupported", _use_item_location=True)
-        if findings:
-            raise CaseFailedError("\n".join(finding_text(finding) for finding in findings))
         if case.outcome is Outcome.FAILED:
             raise CaseFailedError(case_text(case))
 
@@ -202,7 +199,7 @@ class ScriptCase(pytest.Item):
         """Say where the case stands."""
         return self.path, 0, self.name
 
-    def _results(self) -> tuple[Mapping[_Arms, Case], Sequence[Finding]]:
+    def _results(self) -> Mapping[_Arms, Case]:
         session, key = self.config.stash[_SESSION], (self.path, self.target)
         if key not in session.results:
             group = [
@@ -210,8 +207,7 @@ class ScriptCase(pytest.Item):
             ]
             run = session.opened(self.settings)
             played = run.run_script(self.script, self.target, [item.case for item in group])
-            told = {_arms(item.case): case for item, case in zip(group, played.cases, strict=True)}
-            session.results[key] = told, played.findings
+            session.results[key] = {_arms(item.case): case for item, case in zip(group, played.cases, strict=True)}
         return session.results[key]
 
 

@@ -23,6 +23,7 @@ ORDER = (
     ("replay",),
     ("verdict",),
     ("golden", "report"),
+    ("running",),
     ("pipeline",),
     ("faults", "settings"),
     ("config", "flags"),

@@ -88,6 +88,15 @@ def test_tokens_that_came_or_went_have_not_moved() -> None:
     assert moved(seen(shorter), seen(whole)) == []
 
 
+def test_where_nothing_may_come_or_go_both_are_told() -> None:
+    whole = layer()
+    shorter = LayerView(keys=whole.keys[:, :, :3], values=whole.values[:, :, :3], positions=POSITIONS[:, :3])
+
+    assert moved(seen(whole), seen(shorter), whole=True) == [(0, 0, 3), (0, 1, 2)]
+    assert moved(seen(shorter), seen(whole), whole=True) == [(0, 0, 3), (0, 1, 2)]
+    assert moved(seen(whole), seen(whole), whole=True) == []
+
+
 def test_an_engine_that_shows_nothing_has_no_contents() -> None:
     assert contents(None) is None
 
