@@ -26,8 +26,8 @@ from evseq.history import Path
 BY_NAME = {rule.name: rule for rule in conformance.RULES}
 
 
-@pytest.mark.parametrize("dtype", [Dtype.FLOAT64, Dtype.FLOAT32])
-@pytest.mark.parametrize("name", NAMES)
+# Single precision differs in rounding only, which one configuration with every kind of layer shows.
+@pytest.mark.parametrize(("name", "dtype"), [*((name, Dtype.FLOAT64) for name in NAMES), ("window", Dtype.FLOAT32)])
 def test_the_reference_conforms_on_every_cache_kind(name: str, dtype: Dtype) -> None:
     assert conformance.check(ReferenceLoader(name=name), dtype=dtype) == ()
 
