@@ -18,8 +18,9 @@ two uncached forwards of unlike width); the smallest fault measured is 16 times 
 zeroed, one token repeated)."""
 
 PLAUSIBLE = 64.0
-"""Rounding errors of a forward, in units of epsilon times the root of the layers times the largest logit, beyond which
-a reference is not rounding but wrong. The float64 arm is held to the same number, times kappa."""
+"""Rounding errors of a forward, in units of epsilon times the root of the layers times the largest logit. Beyond kappa
+times this a reference is not rounding but wrong, and the float64 arm is held to the same. Measured: SmolLM2-135M fed
+sixteen control tokens in a row is 54 units off in float64 and 140 in float32, and healthy in both."""
 
 
 def allowance(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
@@ -36,7 +37,7 @@ def allowance(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
 
 def implausible(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
     """Return err as a fraction of what rounding can explain; above 1 the uncached side itself is suspect."""
-    return references.err[dtype] / (PLAUSIBLE * _rounding(dtype, references)).clamp_min(1e-300)
+    return references.err[dtype] / (KAPPA * PLAUSIBLE * _rounding(dtype, references)).clamp_min(1e-300)
 
 
 def _rounding(dtype: Dtype, references: References) -> Float[Tensor, " node"]:

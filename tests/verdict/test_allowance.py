@@ -7,7 +7,7 @@ import torch
 
 from evseq.geometry import Deciding, Dtype
 from evseq.replay.references import References
-from evseq.verdict.allowance import allowance, implausible
+from evseq.verdict.allowance import KAPPA, allowance, implausible
 
 LAYERS, SCALE = 9, 10.0
 ROOT = 3.0
@@ -87,8 +87,8 @@ class TestLowerPrecision:
 
 
 class TestImplausible:
-    def test_64_roundings_are_just_plausible(self) -> None:
-        most = 64 * 2.0**-23 * ROOT * SCALE
+    def test_kappa_times_64_roundings_are_just_plausible(self) -> None:
+        most = KAPPA * 64 * 2.0**-23 * ROOT * SCALE
 
         assert implausible(Dtype.FLOAT32, references(Deciding.PURE, single=most)).tolist() == [
             pytest.approx(1.0, rel=1e-12)
