@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -65,6 +66,17 @@ def qualify(session: nox.Session) -> None:
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
+def goldens(session: nox.Session) -> None:
+    """Write candidates of the shipped suite and tell what they change. Arguments go to `evseq golden` instead."""
+    if session.posargs:
+        python(session, "-m", "evseq", "golden", *session.posargs)
+        return
+    # A run that wrote candidates fails, and so does telling of any: both are what was asked for.
+    python(session, "-m", "evseq", "qualify", "--update-goldens", "--quiet", success_codes=[0, 1])
+    python(session, "-m", "evseq", "golden", "diff", success_codes=[0, 1])
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
 def architectures(session: nox.Session) -> None:
     """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
     python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)
@@ -81,6 +93,6 @@ def real(session: nox.Session) -> None:
     python(session, "-m", "pytest", "-m", "real", "--durations=10")
 
 
-def python(session: nox.Session, *arguments: str) -> None:
+def python(session: nox.Session, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
     """Run the workshop's Python."""
-    session.run(str(PYTHON), *arguments, env=QUIET)
+    session.run(str(PYTHON), *arguments, env=QUIET, success_codes=success_codes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,9 @@ import click
 
 from evseq import flags
 from evseq.config import Config, configure
-from evseq.errors import EvseqError, UsageError
+from evseq.ending import ended
+from evseq.errors import UsageError
+from evseq.golden_commands import golden
 from evseq.settings import SETTINGS
 from evseq.verdict.result import Exit
 
@@ -26,42 +26,11 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; every error a person can mend is printed without a traceback."""
-    try:
-        return int(cli.main(arguments, prog_name="evseq", standalone_mode=False) or Exit.PASSED)
-    except click.ClickException as error:
-        error.show()
-        return Exit.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("evseq: interrupted", err=True)
-        return Exit.INTERRUPTED
-    except EvseqError as error:
-        click.echo(str(error), err=True)
-        return error.exit_code
-    except SystemExit as stop:
-        if not _by_terminal(stop):
-            return _internal(stop)
-        # So click and rich end a command whose output nobody reads on, as under `| head`: nothing has failed.
-        return Exit.INTERRUPTED if stop.code == 1 else int(stop.code or 0)
-    except Exception as error:  # noqa: BLE001 - the last one to know what happened
-        return _internal(error)
+    return ended(lambda: cli.main(arguments, prog_name="evseq", standalone_mode=False))
 
 
-def _by_terminal(stop: SystemExit) -> bool:
-    """Return whether click or rich ended the process, and no code that evseq called."""
-    *_, (frame, _) = traceback.walk_tb(stop.__traceback__)
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("click", "rich")
-
-
-def _internal(error: BaseException) -> Exit:
-    if os.environ.get("EVSEQ_TRACEBACK"):
-        traceback.print_exception(error)
-    else:
-        told = f"evseq: internal error: {type(error).__name__}: {error}"
-        click.echo(f"{told}\n  help: EVSEQ_TRACEBACK=1 shows where; it is a fault of evseq", err=True)
-    return Exit.INTERNAL
-
-
-_RUN = ("target", "arm", "arms", "threads", "jsonl", "record")
+_GOLDENS = ("goldens", "revision", "require-goldens", "golden-form")
+_RUN = ("target", "arm", "arms", "threads", "jsonl", "record", *_GOLDENS)
 
 
 @click.group(
@@ -77,9 +46,13 @@ def cli() -> None:
     """
 
 
+cli.add_command(golden)
+
+
 @cli.command(epilog=flags.endings("evseq run crop.evseq.yaml --target reference:window --arm dtype=float64"))
 @flags.scripts
 @flags.settings(*_RUN)
+@flags.updates
 @flags.verbosity
 def run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, **given: Any) -> Exit:
     """Replay SCRIPTS and judge them.
@@ -93,13 +66,15 @@ def run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, **
 
 @cli.command(epilog=flags.endings("evseq qualify --target transformers:models/small --jsonl run.jsonl"))
 @flags.settings(*_RUN)
+@flags.updates
 @flags.verbosity
 def qualify(*, verbose: bool, quiet: bool, **given: Any) -> Exit:
     """Decide whether a target may ship.
 
-    One head's arithmetic comes first, then the shipped suite.
+    One head's arithmetic comes first, then the shipped suite. The project's goldens must be in order too: none without
+    a script, no candidate that waits.
     """
-    return _run((), suite=True, verbose=verbose, quiet=quiet, given=given)
+    return _run((), suite=True, verbose=verbose, quiet=quiet, given=given, tidy=True)
 
 
 @cli.command(epilog=flags.endings("evseq check scripts/", "evseq check scripts/ --target reference:window"))
@@ -218,9 +193,10 @@ def judge(files: tuple[str, ...], *, verbose: bool, quiet: bool) -> Exit:
     """
     from evseq import pipeline
 
+    goldens = configure().terms()
     exits = []
     for file in files:
-        result = pipeline.judge(Path(file))
+        result = pipeline.judge(Path(file), goldens=goldens)
         click.echo(f"{file}:")
         _terminal(verbose=verbose, quiet=quiet).report(result)
         exits.append(result.exit)
@@ -235,8 +211,10 @@ def show_config() -> Exit:
     environment does, unless a flag does.
     """
     config = configure()
-    shown = [(name, setting.show(getattr(config, name))) for name, setting in SETTINGS.items()]
-    shown += [(f"targets.{name}", target) for name, target in config.targets.items()]
+    shown = [(name, setting.show(getattr(config, setting.attribute))) for name, setting in SETTINGS.items()]
+    for name, named in config.targets.items():
+        shown += [(f"targets.{name}", named.target), (f"targets.{name}.revision", named.revision or "-")]
+        shown.append((f"targets.{name}.golden", named.golden))
     names, values = (max(len(row[column]) for row in shown) for column in (0, 1))
     for name, value in shown:
         click.echo(f"{name:<{names}}  {value:<{values}}  {config.origins[name]}")
@@ -250,10 +228,11 @@ def _named(scripts: tuple[str, ...], *, suite: bool) -> tuple[str, ...]:
     return scripts
 
 
-def _run_settings(config: Config) -> Settings:
+def _run_settings(config: Config, *, update: bool = False, witness: bool = False) -> Settings:
     from evseq.pipeline import Settings
 
-    return Settings(mode=config.arms, only=config.arm, threads=config.threads, record=config.record)
+    goldens = config.terms(update=update, witness=witness)
+    return Settings(mode=config.arms, only=config.arm, threads=config.threads, record=config.record, goldens=goldens)
 
 
 def _terminal(*, verbose: bool, quiet: bool) -> Terminal:
@@ -264,7 +243,15 @@ def _terminal(*, verbose: bool, quiet: bool) -> Terminal:
     return Terminal(verbosity=Verbosity.VERBOSE if verbose else Verbosity.QUIET if quiet else Verbosity.NORMAL)
 
 
-def _run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, given: Mapping[str, Any]) -> Exit:
+def _run(
+    scripts: tuple[str, ...],
+    *,
+    suite: bool,
+    verbose: bool,
+    quiet: bool,
+    given: Mapping[str, Any],
+    tidy: bool = False,
+) -> Exit:
     """Run under the watch of the terminal and, where asked, of a file; then report."""
     from evseq import pipeline
     from evseq.report.jsonl import JsonLines
@@ -272,14 +259,24 @@ def _run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, g
     from evseq.script.filters import check_filters
 
     config = configure(given)
+    settings = _run_settings(config, update=given["update"], witness=given["witness"])
     parsed = pipeline.read_scripts(_named(scripts, suite=suite), suite=suite)
     check_filters(parsed, config.arm, targets=config.open_names(), said=str(config.origins["arm"]))
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
     if config.jsonl is not None:
         names = [*scripts, *(("suite",) if suite else ())]
-        said = {name: SETTINGS[name].show(getattr(config, name)) for name in ("arms", "arm", "threads", "record")}
+        held = [SETTINGS[name] for name in ("arms", "arm", "threads", "record", *_GOLDENS)]
+        said = {setting.name: setting.show(getattr(config, setting.attribute)) for setting in held}
         views.append(JsonLines(config.jsonl, targets=config.open_names(), scripts=names, settings=said))
     with Watchers(*views) as watch:
-        result = pipeline.run(parsed, config.open_names(), settings=_run_settings(config), watch=watch)
+        result = pipeline.run(
+            parsed,
+            config.open_names(),
+            settings=settings,
+            watch=watch,
+            standing=config.standing,
+            said=str(config.origins["arm"]),
+            tidy=tidy,
+        )
         watch.report(result)
     return result.exit

@@ -10,6 +10,8 @@ arm = {dtype = ["float64", "float32"]}
 
 [tool.evseq.targets.small]
 target = "transformers:models/small"
+revision = "2025-06"
+golden = "required"
 ```
 """
 
@@ -17,36 +19,45 @@ from __future__ import annotations
 
 import os
 import shlex
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evseq.errors import UsageError, nearest
-from evseq.settings import SETTINGS, Setting
+from evseq.engines import registry
+from evseq.errors import TargetError, UsageError, nearest
+from evseq.golden.root import label_of
+from evseq.golden.terms import FormWord, TargetTerms, Terms
+from evseq.project import TARGETS, NamedTarget, Project, nearest_project
+from evseq.settings import ON_PURPOSE, PREFIX, SETTINGS, TRACEBACK, Setting
 
 __all__ = ["Config", "Origin", "configure"]
 
-SECTION = ("tool", "evseq")
-TARGETS = "targets"
+DEFAULT = "default"
+"""The word for an origin that is nobody."""
+
+SWITCHED = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+"""How the environment writes a switch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who says a value: a word such as `default`, or a key of a `pyproject.toml`, its line looked up when shown."""
+    """Who says a value: a word such as `default`, or a key of a project, its line looked up when shown."""
 
     word: str = ""
-    project: Path | None = None
+    project: Project | None = None
     key: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.word if self.project is None else f"{self.project}:{_line(self.project, self.key)}"
+        return self.word if self.project is None else self.project.place(*self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every setting's value, and its origin by name. `targets` are the named ones of the project."""
+    """Every setting's value, and its origin by name. `targets` are the named ones of the project.
+
+    `folder` is the project's, or where there is none the one that was asked about.
+    """
 
     target: tuple[str, ...]
     arms: str
@@ -54,12 +65,55 @@ class Config:
     threads: int
     jsonl: Path | None
     record: Path | None
-    targets: Mapping[str, str]
+    goldens: Path | None
+    revision: str | None
+    require_goldens: bool
+    golden_form: FormWord
+    targets: Mapping[str, NamedTarget]
+    folder: Path
     origins: Mapping[str, Origin]
+
+    @property
+    def standing(self) -> bool:
+        """Whether the targets are those of every run here, and none that somebody asks for in this one."""
+        origin = self.origins["target"]
+        return origin.project is not None or origin.word == DEFAULT
 
     def open_names(self) -> tuple[str, ...]:
         """Return the chosen targets, each name of the project replaced by what it stands for."""
-        return tuple(self.targets.get(name, name) for name in self.target)
+        return tuple(self.opened(name) for name in self.target)
+
+    def opened(self, name: str) -> str:
+        """Return what `name` stands for: a target of the project, or itself."""
+        return self.targets[name].target if name in self.targets else name
+
+    def terms(self, *, update: bool = False, witness: bool = False) -> Terms:
+        """Return how a run treats goldens. Raises TargetError where an engine named alone is none."""
+        return Terms(
+            root=self.goldens or self.folder / "goldens",
+            project=self.folder,
+            revision=self.revision,
+            require=self.require_goldens,
+            update=update,
+            witness=witness,
+            form=self.golden_form,
+            targets=self._target_terms(),
+        )
+
+    def _target_terms(self) -> Mapping[str, TargetTerms]:
+        """Return the terms by target text; where an engine alone is named, those of each configuration of it."""
+        terms: dict[str, TargetTerms] = {}
+        for name, named in sorted(self.targets.items(), key=lambda item: ":" not in item[1].target):  # single ones win
+            for text in (named.target,) if ":" in named.target else self._configurations(name):
+                model = name if text == named.target else label_of(f"{name}-{text.partition(':')[2]}")
+                terms.setdefault(text, TargetTerms(model=model, revision=named.revision, need=named.golden))
+        return terms
+
+    def _configurations(self, name: str) -> tuple[str, ...]:
+        try:
+            return registry.targets(self.targets[name].target)
+        except TargetError as error:
+            raise TargetError(f"{self.origins[f'{TARGETS}.{name}']}: {TARGETS}.{name}: {error}") from None
 
 
 def configure(
@@ -70,27 +124,46 @@ def configure(
 ) -> Config:
     """Return the settings that hold in `folder` (here, if not given); flags that are None or empty say nothing.
 
-    Raises UsageError for a value that does not fit, a key of `[tool.evseq]` nobody knows, a file that is no TOML.
+    Raises UsageError for a value that does not fit, for a key of `[tool.evseq]` or a variable `EVSEQ_...` nobody
+    knows, and for a file that is no TOML.
     """
-    project = _nearest_project(folder or Path.cwd())
-    table = _section(project) if project else {}
+    folder = folder or Path.cwd()
+    project = nearest_project(folder)
+    _refuse_unknown(environment)
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     for name, setting in SETTINGS.items():
-        values[name], origins[name] = setting.default, Origin(word="default")
-        if project and name in table:
-            origins[name] = Origin(project=project, key=(*SECTION, name))
-            values[name] = _beside(project, _read(setting, table[name], origins[name]))
+        value, origins[name] = setting.default, Origin(word=DEFAULT)
+        if project and name in project.table:
+            origins[name] = Origin(project=project, key=(name,))
+            value = _beside(project, _read(setting, project.table[name], origins[name]))
         if text := environment.get(setting.variable):
             origins[name] = Origin(word=setting.variable)
-            values[name] = _read(setting, _split(setting, text), origins[name])
-        if (flag := (flags or {}).get(name)) not in (None, ()):
+            value = _read(setting, _written(setting, text), origins[name])
+        if (flag := (flags or {}).get(setting.attribute)) not in (None, ()):
             origins[name] = Origin(word=f"--{name}")
-            values[name] = _read(setting, flag, origins[name])
-    targets = _named_targets(project, table) if project else {}
+            value = _read(setting, flag, origins[name])
+        values[setting.attribute] = value
+    targets = project.targets() if project else {}
     for name in targets:
-        origins[f"{TARGETS}.{name}"] = Origin(project=project, key=(*SECTION, TARGETS, name))
-    return Config(**values, targets=targets, origins=origins)
+        assert project is not None
+        origins[f"{TARGETS}.{name}"] = Origin(project=project, key=(TARGETS, name))
+        for key in ("revision", "golden"):
+            said = Origin(project=project, key=(TARGETS, name, key))
+            origins[f"{TARGETS}.{name}.{key}"] = said if key in project.table[TARGETS][name] else Origin(word=DEFAULT)
+    return Config(**values, targets=targets, folder=project.file.parent if project else folder, origins=origins)
+
+
+def _refuse_unknown(environment: Mapping[str, str]) -> None:
+    known = [*(setting.variable for setting in SETTINGS.values()), TRACEBACK]
+    flags = {f"{PREFIX}{flag.replace('-', '_').upper()}": flag for flag in ON_PURPOSE}
+    for name in sorted(environment):
+        if name in flags:
+            raise UsageError(f"{name}: no variable stands for this flag\n  help: say --{flags[name]} each time")
+        if name.startswith(PREFIX) and name not in known:
+            close = nearest(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
+            hint = f"did you mean {PREFIX}{close}?" if close else f"known are {', '.join(known)}"
+            raise UsageError(f"{name}: no setting has this variable\n  help: {hint}")
 
 
 def _read(setting: Setting, raw: Any, origin: Origin) -> Any:
@@ -101,7 +174,10 @@ def _read(setting: Setting, raw: Any, origin: Origin) -> Any:
         raise UsageError(f"{place}: {error}") from None
 
 
-def _split(setting: Setting, text: str) -> Any:
+def _written(setting: Setting, text: str) -> Any:
+    """Return what a variable's text says, as a file would say it."""
+    if setting.switch:
+        return SWITCHED.get(text.lower(), text)
     if not setting.many:
         return text
     try:
@@ -110,74 +186,6 @@ def _split(setting: Setting, text: str) -> Any:
         raise UsageError(f"{setting.variable}: {text!r} leaves a quote open\n  help: close it") from None
 
 
-def _beside(project: Path, value: Any) -> Any:
+def _beside(project: Project, value: Any) -> Any:
     """Return a path relative to the file that says it, anything else as it is."""
-    return project.parent / value if isinstance(value, Path) else value
-
-
-def _nearest_project(folder: Path) -> Path | None:
-    folder = folder.absolute()
-    return next((file for up in (folder, *folder.parents) if (file := up / "pyproject.toml").is_file()), None)
-
-
-def _section(project: Path) -> dict[str, Any]:
-    try:
-        whole = tomllib.loads(project.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{project}: no TOML: {error}") from None
-    except OSError as error:
-        raise UsageError(f"{project}: cannot be read: {error.strerror}") from None
-    tool = whole.get(SECTION[0], {})
-    table = tool.get(SECTION[1], {}) if isinstance(tool, dict) else {}
-    if not isinstance(table, dict):
-        raise UsageError(f"{project}:{_line(project, SECTION)}: tool.evseq: {table!r} is no table")
-    _refuse_unknown(project, SECTION, table, (*SETTINGS, TARGETS))
-    return table
-
-
-def _named_targets(project: Path, table: Mapping[str, Any]) -> dict[str, str]:
-    named = {}
-    declared = table.get(TARGETS, {})
-    if not isinstance(declared, dict):
-        where = f"{project}:{_line(project, (*SECTION, TARGETS))}"
-        raise UsageError(f"{where}: targets: {declared!r} is no table\n  help: write [tool.evseq.targets.NAME]")
-    for name, entry in declared.items():
-        key = (*SECTION, TARGETS, name)
-        if not isinstance(entry, dict) or not isinstance(entry.get("target"), str):
-            raise UsageError(
-                f"{project}:{_line(project, key)}: {TARGETS}.{name}: {entry!r} names no target\n"
-                f'  help: write target = "ENGINE:REST" under [{".".join(key)}]'
-            )
-        _refuse_unknown(project, key, entry, ("target",))
-        named[name] = entry["target"]
-    return named
-
-
-def _refuse_unknown(project: Path, above: tuple[str, ...], table: Mapping[str, Any], known: Iterable[str]) -> None:
-    for key in table:
-        if key not in known:
-            close = nearest(key, known)
-            hint = f"did you mean {close!r}?" if close else f"known are {', '.join(known)}"
-            where = f"{project}:{_line(project, (*above, key))}: [{'.'.join(above)}]"
-            raise UsageError(f"{where}: unknown key {key!r}\n  help: {hint}")
-
-
-def _line(project: Path, key: tuple[str, ...]) -> int:
-    """Return the line on which the statement begins that brings `key`, a path through the tables of the file.
-
-    tomllib keeps no lines, but a file cut between two statements parses: the statement is the one after which the key
-    is there.
-    """
-    lines = project.read_text(encoding="utf-8").splitlines(keepends=True)
-    begins = 1
-    for count in range(len(lines) + 1):
-        try:
-            found: Any = tomllib.loads("".join(lines[:count]))
-        except tomllib.TOMLDecodeError:
-            continue
-        for part in key:
-            found = found.get(part) if isinstance(found, dict) else None
-        if found is not None:
-            return begins
-        begins = count + 1
-    return begins
+    return project.file.parent / value if isinstance(value, Path) else value

@@ -46,8 +46,6 @@ class EngineError(EvseqError):
 class CacheError(EvseqError):
     """A sealed file is not what it should be. Nothing was read from it."""
 
-    exit_code = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Place:

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from evseq.settings import SETTINGS
+from evseq.settings import ON_PURPOSE, SETTINGS, UPDATE
 
-__all__ = ["BEGIN", "EXITS", "endings", "scripts", "settings", "verbosity"]
+__all__ = ["BEGIN", "EXITS", "endings", "scripts", "settings", "updates", "verbosity"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -20,8 +20,10 @@ Exit codes, equal to pytest's:
   2  interrupted
   3  internal error; EVSEQ_TRACEBACK=1 shows where
   4  wrong usage, or an error in a script
-  5  nothing to do, or nothing supported
+  5  nothing to do, or nothing supported on a target that was named
 """
+
+WITNESS = "Write this machine's witness: how far its rounding is from the truth."
 
 BEGIN = """\b
 Begin with:
@@ -37,12 +39,22 @@ def settings(*names: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         for name in reversed(names):
             setting = SETTINGS[name]
+            if setting.switch:  # left out, it says nothing: the environment or the project may
+                command = click.option(f"--{name}", is_flag=True, default=None, help=setting.help)(command)
+                continue
             usual = setting.show(setting.default)
             text = setting.help if usual == "-" else f"{setting.help} Default: {usual}."
             command = click.option(f"--{name}", metavar=setting.metavar, multiple=setting.many, help=text)(command)
         return command
 
     return decorate
+
+
+def updates(command: Command) -> Command:
+    """Give a command what it may write besides its report."""
+    goldens, witness = ON_PURPOSE
+    command = click.option(f"--{witness}", "witness", is_flag=True, help=WITNESS)(command)
+    return click.option(f"--{goldens}", "update", is_flag=True, help=UPDATE)(command)
 
 
 def scripts(command: Command) -> Command:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evseq.engines.registry import find, targets
-from evseq.errors import Problem, ScriptError
+from evseq.errors import Problem, ScriptError, UsageError
 from evseq.geometry import Capability
+from evseq.golden.terms import Terms
 from evseq.replay.opening import described, tokenized
 from evseq.running import Run, ScriptResult, Settings, Watcher, observed_cases
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
-from evseq.script.filters import check_filters
+from evseq.script.filters import check_filters, check_offered
 from evseq.script.library import SUITE, read_all
 from evseq.verdict.label import label
-from evseq.verdict.result import Case, Forwards, Result
+from evseq.verdict.result import Case, Check, Finding, Forwards, Result
 
 if TYPE_CHECKING:
     from evseq.geometry import Description
@@ -87,7 +89,9 @@ def qualify(
     """
     suite = scripts == "suite"
     read = read_scripts([] if suite else [scripts] if isinstance(scripts, str | Path) else scripts, suite=suite)
-    return run(read, [target], settings=settings or Settings(), watch=watch)
+    # Nobody needs to name the default; scripts about targets of their own need nothing judged on it.
+    held = settings or Settings()
+    return run(read, [target], settings=held, watch=watch, standing=target == "reference", tidy=suite)
 
 
 def run(
@@ -96,21 +100,33 @@ def run(
     *,
     settings: Settings,
     watch: Watcher | None = None,
+    standing: bool = False,
+    said: str = "only",
+    tidy: bool = False,
 ) -> Result:
-    """Run `scripts` on `targets`: theirs where a script names its own. One-head arithmetic comes first."""
+    """Run `scripts` on `targets`: theirs where a script names its own. One-head arithmetic comes first.
+
+    On every target something must be judged. Those that are `standing`, of every run and not asked for in this one, are
+    passed over where all scripts name their own. `said` is who says the filters of arms, as a message begins. Where the
+    project's goldens must be `tidy`, what is wrong with them besides is a finding.
+
+    Raises ScriptError, TargetError; UsageError for a filter that fits nothing, and where `record` cannot be written.
+    """
     from evseq.verdict.arithmetic import one_head
     from evseq.verdict.judged import judged
 
     started = time.perf_counter()
-    check_filters(scripts, settings.only, targets=targets)
+    check_filters(scripts, settings.only, targets=targets, said=said)
+    if settings.record is not None:
+        _refuse_unwritable(settings.record)
     arithmetic = one_head()
     told = _Told(watch)
     with Run(settings) as running:
-        work = [
-            (script, text, chosen)
-            for text, script in _pairs(scripts, running, targets)
-            if (chosen := running.selected(script, text))
-        ]
+        given = _singles(running, targets)
+        pairs = _pairs(scripts, given, by_text=all(isinstance(target, str) for target in targets))
+        offered = {text: running.target(text).description for text, _ in pairs}
+        check_offered(scripts, settings.only, offered=offered, said=said)
+        work = [(script, text, chosen) for text, script in pairs if (chosen := running.selected(script, text))]
         running.check(work)
         told.planned(sum(len(chosen) for _, _, chosen in work))
         done: list[ScriptResult] = []
@@ -122,16 +138,37 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
         run_on = tuple(dict.fromkeys(text for _, text, _ in work))
+        candidates = tuple(path for result in done for path in result.candidates)
+        untidy = _untidy(settings.goldens, besides=candidates) if tidy else ()
+        asked = {} if standing and all(script.targets for script in scripts) else given
         return Result(
             cases=tuple(told.cases),
-            targets=run_on,
+            targets=tuple(dict.fromkeys([*(single for singles in asked.values() for single in singles), *run_on])),
             judged=tuple(judged(text, running.target(text).description, told.cases) for text in run_on),
             forwards=sum((result.forwards for result in done), Forwards()),
             seconds=time.perf_counter() - started,
-            findings=arithmetic,
+            findings=(*arithmetic, *untidy),
             interrupted=interrupted,
             threads=settings.threads,
+            asked=tuple(asked),
+            candidates=candidates,
         )
+
+
+def _untidy(terms: Terms, *, besides: Sequence[str]) -> tuple[Finding, ...]:
+    """Find what is wrong in the project's folder of goldens, candidates aside that were written just now."""
+    from evseq.golden.root import Root
+    from evseq.golden.status import project_scripts, status
+
+    if terms.root is None or terms.project is None or not terms.root.is_dir():
+        return ()
+    names = project_scripts(terms.project) | {script.name for script in read_all([SUITE])}
+    problems = [problem.partition(": ") for problem in status(Root(folder=terms.root), scripts=names).problems]
+    return tuple(
+        Finding(check=Check.GOLDEN, place=path, event="", step=0, row=None, index=None, message=message)
+        for path, _, message in problems
+        if path not in besides
+    )
 
 
 class _Told:
@@ -155,15 +192,21 @@ class _Told:
             self._watch.finished(case)
 
 
-def judge(path: Path) -> Result:
-    """Judge a kept recording again, without the model. Raises CacheError for a damaged file."""
+def judge(path: Path, *, goldens: Terms | None = None) -> Result:
+    """Judge a kept recording again, without the model, and hold it to the goldens there are now.
+
+    Raises CacheError for a damaged file.
+    """
+    from evseq.golden.shelf import Shelf
     from evseq.replay.keep import kept
     from evseq.verdict.judged import judged
 
     started = time.perf_counter()
     held = kept(path)
     labels = [label(held.script, case, held.target, in_memory=held.in_memory) for case in held.chosen]
-    result = observed_cases(held.script, labels, held.description, held.chosen, held.group)
+    shelf = Shelf(terms=goldens or Terms())
+    standard = None if held.golden is None else shelf.again(held.script, held.golden).standard(held.group.tree)
+    result = observed_cases(held.script, labels, held.description, held.chosen, held.group, golden=standard)
     return Result(
         cases=result.cases,
         targets=(held.target,),
@@ -171,26 +214,48 @@ def judge(path: Path) -> Result:
         forwards=result.forwards,
         seconds=time.perf_counter() - started,
         threads=held.threads,
+        asked=(held.target,),
     )
 
 
 # -- small questions ---------------------------------------------------------------------------------------------------
 
 
-def _pairs(scripts: Sequence[Script], running: Run, named: Sequence[str | object]) -> list[tuple[str, Script]]:
-    """Pair targets with scripts, target by target. A script that names its own targets is about those."""
-    given = [
-        running.target(single).text
-        for target in named
-        for single in (targets(target) if isinstance(target, str) else (target,))
-    ]
-    own = [single for script in scripts for target in script.targets for single in targets(target)]
-    asked_by_text = all(isinstance(target, str) for target in named)
+def _refuse_unwritable(folder: Path) -> None:
+    """Raise UsageError, before anything takes long, where no recording could be kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"a recording")
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: recordings cannot be written: {error.strerror}\n  help: name a folder you may write to"
+        ) from None
+
+
+def _singles(running: Run, named: Sequence[str | object]) -> dict[str, tuple[str, ...]]:
+    """Return the texts of single targets by what was named; an engine's name stands for several."""
+    singles: dict[str, tuple[str, ...]] = {}
+    for target in named:
+        texts = tuple(
+            running.target(single).text for single in (targets(target) if isinstance(target, str) else (target,))
+        )
+        singles[target if isinstance(target, str) else texts[0]] = texts
+    return singles
+
+
+def _pairs(scripts: Sequence[Script], given: Mapping[str, Sequence[str]], *, by_text: bool) -> list[tuple[str, Script]]:
+    """Pair targets with scripts, target by target. A script that names its own targets is about those.
+
+    An object in memory, not given `by_text`, plays those scripts too.
+    """
+    singles = dict.fromkeys(single for texts in given.values() for single in texts)
+    own = [single for script in scripts for single in _own(script)] if by_text else []
     return [
         (text, script)
-        for text in dict.fromkeys([*given, *(own if asked_by_text else [])])
+        for text in dict.fromkeys([*singles, *own])
         for script in scripts
-        if (text in _own(script) if script.targets and asked_by_text else text in given)
+        if (text in _own(script) if script.targets and by_text else text in singles)
     ]
 
 

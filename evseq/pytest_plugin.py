@@ -1,9 +1,9 @@
 """The pytest plugin: `*.evseq.yaml` files become tests, one a case, and `evseq` is a fixture.
 
 A case is called `path::name[arm-arm][target]`. Nothing heavy is loaded before a script is collected, and torch not
-before one runs. Settings are those of the command line, with `--evseq-target`, `--evseq-arms`, `--evseq-arm` and
-`--evseq-threads` as flags. Where nothing but cases is collected and none is supported, the exit status is that of no
-tests.
+before one runs. Settings are those of the command line, with `--evseq-` before a flag's name. Where nothing but cases
+is collected and none is supported, on any target or on one that was asked for, the exit status is that of no tests.
+A session that writes candidates of goldens has failed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import pytest
 
 from evseq.config import Config, configure
 from evseq.errors import EvseqError, UsageError
-from evseq.settings import SETTINGS
-from evseq.verdict.result import Case, Finding, Outcome, Result
+from evseq.qualifier import Qualifier
+from evseq.settings import SETTINGS, UPDATE
+from evseq.verdict.result import Case, Finding, Outcome
 
 if TYPE_CHECKING:
+    from evseq.geometry import Description
     from evseq.pipeline import Run, Settings
     from evseq.script.cases import CaseArms
     from evseq.script.document import Script
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Qualifier", "ScriptCase", "ScriptFile", "evseq"]
 
 SUFFIX = ".evseq.yaml"
-FLAGS = ("target", "arms", "arm", "threads")
+FLAGS = ("target", "arms", "arm", "threads", "goldens", "revision", "require-goldens", "golden-form")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,12 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("evseq", "event scripts (evseq)")
     for name in FLAGS:
         setting = SETTINGS[name]
+        if setting.switch:  # left out, it says nothing: the environment or the project may
+            group.addoption(f"--evseq-{name}", action="store_true", default=None, help=setting.help)
+            continue
         group.addoption(
             f"--evseq-{name}",
             action="append" if setting.many else "store",
             metavar=setting.metavar.replace("|", "/"),
             help=setting.help,
         )
+    group.addoption("--evseq-update-goldens", action="store_true", help=UPDATE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,15 +66,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
 
 def pytest_collection_modifyitems(config: pytest.Config) -> None:
     """Refuse a filter of arms that fits none of the collected scripts; only all of them together can tell."""
-    scripts = config.stash[_SESSION].scripts
-    if not scripts:
+    session = config.stash[_SESSION]
+    if not session.scripts:
         return
-    from evseq.script.filters import check_filters
+    from evseq.script.filters import check_filters, check_offered
 
     chosen = _chosen(config)
     said = str(chosen.origins["arm"]).replace("--arm", "--evseq-arm")
     try:
-        check_filters(scripts, chosen.arm, targets=chosen.open_names(), said=said)
+        check_filters(session.scripts, chosen.arm, targets=chosen.open_names(), said=said)
+        check_offered(session.scripts, chosen.arm, offered=session.offered, said=said)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -80,10 +87,27 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Say that nothing was tested where there were only cases and no target supports any."""
-    unsupported = session.config.stash[_SESSION].unsupported
-    if exitstatus == pytest.ExitCode.OK and session.items and unsupported.issuperset(session.items):
-        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    """Say that nothing was tested where there were only cases and a target supports none; fail if candidates came."""
+    kept = session.config.stash[_SESSION]
+    ran = exitstatus == pytest.ExitCode.OK and not session.config.option.collectonly
+    if ran and session.items and all(isinstance(item, ScriptCase) for item in session.items):
+        unjudged = kept.unjudged(_asked(session.config))
+        if unjudged or kept.unsupported.issuperset(session.items):
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    if kept.candidates and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """List the candidates that were written, and the targets asked for on which nothing was judged."""
+    kept = config.stash[_SESSION]
+    if kept.candidates:
+        terminalreporter.section("evseq: candidates written")
+        for path in kept.candidates:
+            terminalreporter.line(path)
+        terminalreporter.line("help: evseq golden review")
+    for target in kept.unjudged(_asked(config)) if kept.scripts and not config.option.collectonly else ():
+        terminalreporter.section(f"evseq: no case was judged on {target}")
 
 
 _Arms = frozenset[tuple[str, int | str]]
@@ -98,7 +122,10 @@ class _Session:
     stack: ExitStack = field(default_factory=ExitStack)
     results: dict[tuple[Path, str], dict[_Arms, Case]] = field(default_factory=dict)
     scripts: list[Script] = field(default_factory=list)
+    offered: dict[str, Description] = field(default_factory=dict)  # by target
+    collected: list[ScriptCase] = field(default_factory=list)  # deselected ones too
     unsupported: set[pytest.Item] = field(default_factory=set)
+    candidates: list[str] = field(default_factory=list)
     _arithmetic: tuple[Finding, ...] | None = None
 
     def arithmetic(self) -> tuple[Finding, ...]:
@@ -116,6 +143,11 @@ class _Session:
         if self.run is None:
             self.run = self.stack.enter_context(Run(settings))
         return self.run
+
+    def unjudged(self, asked: Sequence[str]) -> list[str]:
+        """Return the targets in `asked` that have no case, or none that is supported."""
+        judged = {item.target for item in self.collected if item not in self.unsupported}
+        return [name for name in asked if name not in judged | {target.partition(":")[0] for target in judged}]
 
     def close(self) -> None:
         """Close what is open; results stay."""
@@ -143,19 +175,22 @@ class ScriptFile(pytest.File):
     def _cases(self) -> Iterator[ScriptCase]:
         from evseq import pipeline
         from evseq.engines import registry
+        from evseq.replay.opening import described
 
         chosen = _chosen(self.config)
-        settings = pipeline.Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads)
+        settings = _settings(self.config)
+        session = self.config.stash[_SESSION]
         (script,) = pipeline.read_scripts([self.path])
-        self.config.stash[_SESSION].scripts.append(script)
+        session.scripts.append(script)
         taken: Counter[str] = Counter()
         named = script.targets or chosen.open_names()
         for target in dict.fromkeys(single for text in named for single in registry.targets(text)):
             pipeline.check([script], target, settings)
+            session.offered[target] = described(target, registry.find(target))
             for case in pipeline.selected(script, target, settings):
                 name = f"{script.name}[{case.id}][{target}]"
                 taken[name] += 1
-                yield ScriptCase.from_parent(
+                item: ScriptCase = ScriptCase.from_parent(
                     self,
                     name=name if taken[name] == 1 else f"{name}#{taken[name]}",
                     script=script,
@@ -163,6 +198,8 @@ class ScriptFile(pytest.File):
                     case=case,
                     settings=settings,
                 )
+                session.collected.append(item)
+                yield item
 
 
 class ScriptCase(pytest.Item):
@@ -207,39 +244,16 @@ class ScriptCase(pytest.Item):
             ]
             run = session.opened(self.settings)
             played = run.run_script(self.script, self.target, [item.case for item in group])
+            session.candidates += played.candidates
             session.results[key] = {_arms(item.case): case for item, case in zip(group, played.cases, strict=True)}
         return session.results[key]
-
-
-@dataclass(frozen=True, slots=True)
-class Qualifier:
-    """What the fixture gives: call it to qualify a target or a model in memory, or assert that it passes."""
-
-    config: Config
-
-    def __call__(self, target: str | object, scripts: str | Sequence[str | Path] = "suite") -> Result:
-        """Return the result of `scripts`, files or folders or the shipped suite, on `target`."""
-        from evseq.pipeline import Settings, qualify
-
-        chosen = self.config
-        named = chosen.targets.get(target, target) if isinstance(target, str) else target
-        return qualify(named, scripts, settings=Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads))
-
-    def assert_qualified(self, target: str | object, scripts: str | Sequence[str | Path] = "suite") -> Result:
-        """Fail the test with the report unless `target` passes; return the result if it does."""
-        from evseq.report.terminal import text
-
-        __tracebackhide__ = True
-        result = self(target, scripts)
-        if not result.passed:
-            pytest.fail(text(result), pytrace=False)
-        return result
 
 
 @pytest.fixture(scope="session")
 def evseq(pytestconfig: pytest.Config) -> Qualifier:
     """Qualify a target or a model in memory with event scripts: `evseq.assert_qualified(model)`."""
-    return Qualifier(_chosen(pytestconfig))
+    written = pytestconfig.stash[_SESSION].candidates
+    return Qualifier(config=_chosen(pytestconfig), settings=_settings(pytestconfig), written=written)
 
 
 def _arms(case: CaseArms) -> _Arms:
@@ -247,8 +261,23 @@ def _arms(case: CaseArms) -> _Arms:
 
 
 def _chosen(config: pytest.Config) -> Config:
-    given = {name: config.getoption(f"evseq_{name}") for name in FLAGS}
+    attributes = [SETTINGS[name].attribute for name in FLAGS]
+    given = {name: config.getoption(f"evseq_{name}") for name in attributes}
     return configure(
         {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()},
         folder=config.rootpath,
     )
+
+
+def _settings(config: pytest.Config) -> Settings:
+    from evseq.pipeline import Settings
+
+    chosen = _chosen(config)
+    terms = chosen.terms(update=config.getoption("evseq_update_goldens"))
+    return Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads, goldens=terms)
+
+
+def _asked(config: pytest.Config) -> tuple[str, ...]:
+    """Return the targets that somebody asks for in this session."""
+    chosen = _chosen(config)
+    return () if chosen.standing else chosen.open_names()

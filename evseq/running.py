@@ -6,13 +6,15 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from evseq.engines.registry import healthy
 from evseq.errors import Problem, ScriptError
+from evseq.golden.terms import Terms
 from evseq.replay.opening import UnusableError
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
@@ -22,21 +24,24 @@ from evseq.verdict.result import Case, Forwards
 
 if TYPE_CHECKING:
     from evseq.geometry import Description
+    from evseq.golden.shelf import Shelf, Shelved
     from evseq.replay.group import Group
     from evseq.replay.target import Target
     from evseq.replay.targets import Targets
+    from evseq.verdict.standard import Accepted, Missing
 
 __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "observed_cases"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to run. `only` filters arms; `record` is a folder that keeps recordings."""
+    """How to run. `only` filters arms; `record` is a folder that keeps recordings; `goldens` are the terms for them."""
 
     mode: str = "pairwise"
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     threads: int = 1
     record: Path | None = None
+    goldens: Terms = field(default_factory=Terms)
 
 
 class Watcher(Protocol):
@@ -54,10 +59,11 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """One script on one target."""
+    """One script on one target, and the candidates for goldens it wrote."""
 
     cases: tuple[Case, ...]
     forwards: Forwards
+    candidates: tuple[str, ...] = ()
 
 
 class Run:
@@ -67,16 +73,19 @@ class Run:
         self.settings = settings
         self._targets: Targets | None = None
         self._threads: int | None = None
+        self._shelf: Shelf | None = None
 
     def __enter__(self) -> Self:
         import torch
 
+        from evseq.golden.shelf import Shelf
         from evseq.replay.targets import Targets
 
         # One thread: two on busy cores were twenty times slower, and results depend on the number.
         self._threads = torch.get_num_threads()
         torch.set_num_threads(self.settings.threads)
         self._targets = Targets(threads=self.settings.threads)
+        self._shelf = Shelf(terms=self.settings.goldens)
         return self
 
     def __exit__(
@@ -113,10 +122,17 @@ class Run:
     def run_script(
         self, script: Script, text: str, chosen: Sequence[CaseArms], *, watch: Watcher | None = None
     ) -> ScriptResult:
-        """Lower, ask the oracle, play and judge the chosen cases of one script on one target."""
+        """Lower, ask the oracle, play and judge the chosen cases of one script on one target.
+
+        Where candidates for goldens are asked for, the script's is written last.
+        """
         from evseq.replay.keep import keep
 
+        assert self._shelf is not None
         target = self.target(text)
+        shelved = self._shelf.find(script, target)
+        if shelved is not None and shelved.golden is not None and not self.settings.goldens.update:
+            target.chosen.update(shelved.golden.greedy)
         group = self._observed(script, target, chosen)
         if self.settings.record is not None:
             keep(
@@ -125,9 +141,44 @@ class Run:
                 target=target,
                 chosen=chosen,
                 group=group,
+                golden=None if shelved is None else shelved.facts(),
             )
-        labels = [label(script, case, text, in_memory=target.in_memory) for case in chosen]
-        return observed_cases(script, labels, target.description, chosen, group, watch=watch)
+        revision = self.settings.goldens.revision
+        labels = [label(script, case, text, in_memory=target.in_memory, revision=revision) for case in chosen]
+        standard = None if shelved is None else shelved.standard(group.tree)
+        result = observed_cases(script, labels, target.description, chosen, group, golden=standard)
+        if shelved is not None:
+            result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
+        if watch:
+            for case in result.cases:
+                watch.finished(case)
+        if shelved is not None and self.settings.goldens.update:
+            result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
+        return result
+
+    def _witnessed(self, cases: tuple[Case, ...], group: Group, target: Target, shelved: Shelved) -> tuple[Case, ...]:
+        """Compare the rounding of a script that has a golden with what it was on machines of this kind."""
+        from evseq.golden.witnessing import witnessed
+
+        if shelved.golden is None:
+            return cases
+        return witnessed(
+            cases,
+            group=group,
+            target=target,
+            histories=shelved.golden.histories,
+            folders=shelved.witnesses,
+            write=self.settings.goldens.witness and healthy(target.text) == target.text,
+        )
+
+    def _candidates(self, script: Script, target: Target, shelved: Shelved, judged: Sequence[Case]) -> tuple[str, ...]:
+        from evseq.golden.making import propose
+
+        assert self._shelf is not None
+        identity = self._shelf.identity(target)
+        assert not isinstance(identity, str)  # then nothing would have been shelved
+        written = propose(script, target, shelved, terms=self.settings.goldens, identity=identity, judged=judged)
+        return (str(written),) if written else ()
 
     def _observed(self, script: Script, target: Target, chosen: Sequence[CaseArms]) -> Group:
         from evseq.replay.group import observe, unreferenced
@@ -148,9 +199,9 @@ def observed_cases(
     chosen: Sequence[CaseArms],
     group: Group,
     *,
-    watch: Watcher | None = None,
+    golden: Accepted | Missing | None = None,
 ) -> ScriptResult:
-    """Judge what was observed of one script, case by case."""
+    """Judge what was observed of one script, case by case, against references and what was accepted."""
     from evseq.verdict.cause import explained
     from evseq.verdict.evidence import Evidence
     from evseq.verdict.judge import judge
@@ -163,12 +214,15 @@ def observed_cases(
         elif isinstance(observed, str) or group.references is None:
             ended.append(unsupported(script, case, called, str(observed)))
         else:
-            evidence = Evidence(recording=observed, references=group.references, script=script, description=description)
+            evidence = Evidence(
+                recording=observed,
+                references=group.references,
+                script=script,
+                description=description,
+                golden=golden,
+            )
             ended.append(judge(evidence, called))
     told = explained(ended)
-    if watch:
-        for finished in told:
-            watch.finished(finished)
     work = group.work
     forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference)
     return ScriptResult(cases=told, forwards=forwards)

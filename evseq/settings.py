@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from evseq.errors import nearest
+from evseq.golden.terms import FormWord
 
-__all__ = ["SETTINGS", "Setting"]
+__all__ = ["ON_PURPOSE", "PREFIX", "SETTINGS", "TRACEBACK", "UPDATE", "Setting", "label", "word"]
 
 MOST_THREADS = 1024
 """Beyond any machine's cores; a number above it is a slip."""
@@ -19,33 +22,67 @@ MOST_THREADS = 1024
 SELECTIONS = ("pairwise", "all")
 """Ways to choose combinations of arm values."""
 
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""A label names a folder on every system."""
+
+ON_PURPOSE = ("update-goldens", "update-witness")
+"""Flags that no file and no environment may stand for: what they write changes on purpose only."""
+
+UPDATE = "Write candidates of goldens for `evseq golden review`; a run that wrote any fails."
+"""What the first of them does."""
+
+PREFIX = "EVSEQ_"
+"""How every variable of ours begins."""
+
+TRACEBACK = "EVSEQ_TRACEBACK"
+"""The variable that is no setting: it shows where an internal error arose."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One thing a person may choose. `read` makes a value of what was written, or raises ValueError saying what fits.
 
-    Where `many`, a flag may be repeated and the environment separates by blanks, quoted as in a shell.
+    Where `many`, a flag may be repeated and the environment separates by blanks, quoted as in a shell. A `switch` is a
+    flag without a value.
     """
 
     name: str
     default: Any
     read: Callable[[Any], Any]
-    metavar: str
     help: str
+    metavar: str = ""
     many: bool = False
+    switch: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The name as Python writes it."""
+        return self.name.replace("-", "_")
 
     @property
     def variable(self) -> str:
         """The environment variable."""
-        return f"EVSEQ_{self.name.upper()}"
+        return f"{PREFIX}{self.attribute.upper()}"
 
     def show(self, value: Any) -> str:
         """Write a value as a flag would take it; `-` stands for none."""
+        if isinstance(value, bool):
+            return str(value).lower()
         if isinstance(value, Mapping):
             value = [f"{name}={','.join(values)}" for name, values in value.items()]
         if isinstance(value, (list, tuple)):
             value = " ".join(shlex.quote(part) for part in value)
         return "-" if value in (None, "") else str(value)
+
+
+def label(raw: Any) -> str:
+    """Return a label, or raise ValueError saying what fits."""
+    if not isinstance(raw, str) or not LABEL.fullmatch(raw):
+        raise ValueError(
+            f"{raw!r} is no label\n"
+            "  help: use at most 64 letters, digits, '.', '_' and '-', the first a letter or a digit"
+        )
+    return raw
 
 
 def _names(raw: Any) -> tuple[str, ...]:
@@ -74,12 +111,23 @@ def _filters(raw: Any) -> Mapping[str, tuple[str, ...]]:
     return kept
 
 
-def _selection(raw: Any) -> str:
-    if raw in SELECTIONS:
+def word(raw: Any, *, words: Sequence[str], wrong: str) -> str:
+    """Return `raw` where it is one of `words`, or raise ValueError with the nearest."""
+    if raw in words:
         return str(raw)
-    close = nearest(raw, SELECTIONS) if isinstance(raw, str) else None
-    hint = f"did you mean {close!r}?" if close else f"use {' or '.join(SELECTIONS)}"
-    raise ValueError(f"{raw!r} selects no cases\n  help: {hint}")
+    close = nearest(raw, map(str, words)) if isinstance(raw, str) else None
+    hint = f"did you mean {close!r}?" if close else f"use {', '.join(words[:-1])} or {words[-1]}"
+    raise ValueError(f"{raw!r} {wrong}\n  help: {hint}")
+
+
+def _form(raw: Any) -> FormWord:
+    return FormWord(word(raw, words=tuple(FormWord), wrong="is no form of goldens"))
+
+
+def _switch(raw: Any) -> bool:
+    if raw is not True and raw is not False:
+        raise ValueError(f"{raw!r} is neither true nor false\n  help: say one of them")
+    return bool(raw)
 
 
 def _count(raw: Any) -> int:
@@ -114,7 +162,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting(
                 name="arms",
                 default="pairwise",
-                read=_selection,
+                read=partial(word, words=SELECTIONS, wrong="selects no cases"),
                 metavar="pairwise|all",
                 help="Which combinations of arm values become cases: enough that every two values meet, "
                 "or the product.",
@@ -147,6 +195,34 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 read=_path,
                 metavar="FOLDER",
                 help="Keep what was observed, so that `evseq judge` can judge it again without the model.",
+            ),
+            Setting(
+                name="goldens",
+                default=None,
+                read=_path,
+                metavar="FOLDER",
+                help="Keep goldens in this folder. Left out, it is `goldens` beside pyproject.toml.",
+            ),
+            Setting(
+                name="revision",
+                default=None,
+                read=label,
+                metavar="LABEL",
+                help="Hold the opened model, which must be that revision's, to the goldens of this label.",
+            ),
+            Setting(
+                name="require-goldens",
+                default=False,
+                read=_switch,
+                switch=True,
+                help="Fail every case that has no golden, whatever its target says.",
+            ),
+            Setting(
+                name="golden-form",
+                default=FormWord.AUTO,
+                read=_form,
+                metavar="auto|full|compact",
+                help="How much of each row of logits a new golden keeps; `auto` goes by the size of the vocabulary.",
             ),
         )
     }

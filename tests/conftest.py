@@ -12,6 +12,7 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 import shapes
+from fronts import ENGINES, GREEN, TWICE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,3 +38,33 @@ def real_model() -> Path:
         [sys.executable, ROOT / "tools" / "prepare_smollm2.py"], stdout=subprocess.PIPE, text=True, check=True
     )
     return Path(made.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, in an environment that says nothing."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("EVSEQ_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "green.evseq.yaml").write_text(GREEN)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Load everything once: pytester forgets what a run imports, and libraries in C do not load twice."""
+    from evseq.pipeline import qualify
+
+    script = tmp_path_factory.mktemp("loaded") / "green.evseq.yaml"
+    script.write_text(GREEN)
+    assert qualify("reference:full", [script]).cases
+
+
+@pytest.fixture
+def folder(loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
+    """Stand in a folder with a script and engines, for pytest to run in with evseq's plugin and no other."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(engines=ENGINES)
+    pytester.syspathinsert()
+    (pytester.path / "green.evseq.yaml").write_text(TWICE)
+    return pytester.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -42,7 +43,7 @@ FULL = Description(
 )
 """A decoder that sees everything and can do everything."""
 
-ROWS = "a: [10, 11, 12, 13, 14, 15, 16, 17], b: [20, 21, 22, 23, 24]"
+ROWS = {"a": "[10, 11, 12, 13, 14, 15, 16, 17]", "b": "[20, 21, 22, 23, 24]"}
 
 
 def decoder(
@@ -61,8 +62,20 @@ def decoder(
     return replace(FULL, geometry=geometry, capabilities=frozenset(Capability) - frozenset(without))
 
 
-def script(*events: str, rows: str = ROWS, arms: str = "", needs: str = "", file: str = "x.evseq.yaml") -> Script:
-    """Parse events written as in a script, without their dashes; they begin in line 7."""
+def script(
+    *events: str,
+    rows: str | Mapping[str, str] = ROWS,
+    arms: str = "",
+    needs: str = "",
+    file: str = "x.evseq.yaml",
+) -> Script:
+    """Parse events written as in a script, without their dashes; they begin in line 7.
+
+    Of a mapping of rows those are there that a prefill names.
+    """
+    if not isinstance(rows, str):
+        named = {word for event in events if event.startswith("prefill") for word in re.findall(r"\w+", event)}
+        rows = ", ".join(f"{name}: {source}" for name, source in rows.items() if name in named)
     head = ["evseq: 1", "name: x", "about: A test.", f"rows: {{{rows}}}"]
     head += [f"arms: {{{arms}}}" if arms else "# no arms", f"needs: [{needs}]" if needs else "# no needs"]
     lines = [*head, "events:", *(f"  - {event}" for event in events), ""]

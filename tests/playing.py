@@ -78,6 +78,6 @@ def first(result: Result) -> str:
 def without_numbers(line: str) -> str:
     """Put `#` for logits, their entries, deviations and allowances: what another processor may round otherwise."""
     told = re.sub(rf"\b(logit|off by|off by only|allowed|logits by) {NUMBER}", r"\1 #", line)
-    told = re.sub(rf"logit # is {NUMBER}, expected {NUMBER}:", "logit # is #, expected #:", told)
+    told = re.sub(rf"logit # is {NUMBER}, (expected|accepted) {NUMBER}\b", r"logit # is #, \1 #", told)
     told = re.sub(rf"logit # is {NUMBER} in session", "logit # is # in session", told)
     return re.sub(rf"{NUMBER} times", "# times", told)

@@ -57,7 +57,11 @@ class Writer:
         kinds = [self.next, self.ids, self.beams, self.crop, self.fork, self.save, self.load, self.refuse, self.again]
         for kind in self.draw(st.lists(st.sampled_from([*kinds, self.greedy, self.too_much]), max_size=9)):
             kind(self.draw(st.sampled_from(sorted(self.sessions))))
-        rows = {name: self.source(name) for name in TEXTS}
+        for file in self.saved:
+            name = self.new("last")
+            self.events += [ev.Reload(from_=file, as_=name), ev.Probe(on=name)]
+        fed = {row for event in self.events if isinstance(event, ev.Prefill) for row in event.rows}
+        rows = {name: self.source(name) for name in TEXTS if name in fed}
         return Script(name="any", about="Any.", rows=rows, arms={}, events=tuple(self.events))
 
     def source(self, name: str) -> RowSource:
@@ -116,7 +120,7 @@ class Writer:
         parents = self.draw(st.lists(st.sampled_from(sorted(self.sessions[on])), min_size=1, max_size=4))
         beams = {self.new(letter): parent for letter, parent in zip("wxyz", parents, strict=False)}
         self.sessions[on] = {new: copy.deepcopy(self.sessions[on][parent]) for new, parent in beams.items()}
-        self.events.append(ev.BeamSelect(rows=beams, on=on))
+        self.events += [ev.BeamSelect(rows=beams, on=on), ev.Probe(on=on)]
 
     def crop(self, on: str) -> None:
         """Roll rows back."""
@@ -126,7 +130,7 @@ class Writer:
             spelled = {name: self.number(count, length=len(rows[name].places)) for name, count in dropped.items()}
             for name, count in dropped.items():
                 del rows[name].places[len(rows[name].places) - count :]
-            self.events.append(ev.Crop(by=spelled, on=on))
+            self.events += [ev.Crop(by=spelled, on=on), ev.Probe(on=on)]
 
     def too_much(self, on: str) -> None:
         """Write an event that must be invalid."""

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from evseq.config import Config, configure
-from evseq.errors import UsageError
+from evseq.errors import TargetError, UsageError
+from evseq.golden.terms import FormWord, Need, TargetTerms, Terms
 
 PROJECT = """\
 [project]
@@ -27,6 +28,7 @@ arm = {dtype = ["float64", "float32"], chunk = 2}
 [tool.evseq.targets.small]
 # where it lies
 target = "transformers:models/small"
+golden = "required"
 """
 
 
@@ -89,7 +91,13 @@ class TestProject:
             "threads": "pyproject.toml:9",
             "jsonl": "pyproject.toml:14",
             "record": "default",
+            "goldens": "default",
+            "revision": "default",
+            "require-goldens": "default",
+            "golden-form": "default",
             "targets.small": "pyproject.toml:17",
+            "targets.small.revision": "default",
+            "targets.small.golden": "pyproject.toml:20",
         }
 
     def test_a_path_is_relative_to_the_file(self, tmp_path: Path) -> None:
@@ -115,7 +123,8 @@ class TestProject:
                 "[tool.evseq]\nzzz = 2\n",
                 (
                     "pyproject.toml:2: [tool.evseq]: unknown key 'zzz'\n"
-                    "  help: known are target, arms, arm, threads, jsonl, record, targets"
+                    "  help: known are target, arms, arm, threads, jsonl, record, goldens, revision, "
+                    "require-goldens, golden-form, targets"
                 ),
             ),
             (
@@ -124,19 +133,22 @@ class TestProject:
             ),
             ("[tool]\nevseq = 3\n", "pyproject.toml:2: tool.evseq: 3 is no table"),
             (
-                "[tool.evseq]\ntargets = 'small'\n",
-                "pyproject.toml:2: targets: 'small' is no table\n  help: write [tool.evseq.targets.NAME]",
-            ),
-            (
-                "[tool.evseq.targets.small]\n",
+                "[tool.evseq]\nupdate-goldens = true\n",
                 (
-                    "pyproject.toml:1: targets.small: {} names no target\n"
-                    '  help: write target = "ENGINE:REST" under [tool.evseq.targets.small]'
+                    "pyproject.toml:2: [tool.evseq]: 'update-goldens' is no setting\n"
+                    "  help: say --update-goldens each time"
                 ),
             ),
             (
-                "[tool.evseq.targets.small]\ntarget = 'a:b'\ngolden = 'x'\n",
-                "pyproject.toml:3: [tool.evseq.targets.small]: unknown key 'golden'\n  help: known are target",
+                "[tool.evseq]\nrequire-goldens = 'yes'\n",
+                "pyproject.toml:2: require-goldens: 'yes' is neither true nor false\n  help: say one of them",
+            ),
+            (
+                "[tool.evseq]\nrevision = 'a/b'\n",
+                (
+                    "pyproject.toml:2: revision: 'a/b' is no label\n"
+                    "  help: use at most 64 letters, digits, '.', '_' and '-', the first a letter or a digit"
+                ),
             ),
             (
                 "[tool.evseq\n",
@@ -165,4 +177,95 @@ class TestEnvironment:
             configure(folder=tmp_path, environment={"EVSEQ_THREADS": "four"})
         assert str(error.value) == (
             "EVSEQ_THREADS: 'four' is no number of threads\n  help: use a whole number from 1 to 1024; 1 repeats best"
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "value"), [("1", True), ("Yes", True), ("true", True), ("0", False), ("no", False)]
+    )
+    def test_a_switch_is_a_word_or_a_digit(self, tmp_path: Path, text: str, *, value: bool) -> None:
+        config = configure(folder=tmp_path, environment={"EVSEQ_REQUIRE_GOLDENS": text})
+        assert (config.require_goldens, str(config.origins["require-goldens"])) == (value, "EVSEQ_REQUIRE_GOLDENS")
+
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [
+            ("EVSEQ_TREADS", "no setting has this variable\n  help: did you mean EVSEQ_THREADS?"),
+            (
+                "EVSEQ_",
+                (
+                    "no setting has this variable\n"
+                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_JSONL, EVSEQ_RECORD, "
+                    "EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, EVSEQ_TRACEBACK"
+                ),
+            ),
+            (
+                "EVSEQ_UPDATE_GOLDENS",
+                "no variable stands for this flag\n  help: say --update-goldens each time",
+            ),
+            (
+                "EVSEQ_UPDATE_WITNESS",
+                "no variable stands for this flag\n  help: say --update-witness each time",
+            ),
+        ],
+    )
+    def test_a_variable_nobody_knows_is_refused(self, tmp_path: Path, name: str, told: str) -> None:
+        with pytest.raises(UsageError) as error:
+            configure(folder=tmp_path, environment={name: "1"})
+        assert str(error.value) == f"{name}: {told}"
+
+    def test_variables_of_others_and_that_for_tracebacks_are_left_alone(self, tmp_path: Path) -> None:
+        said = {"EVSEQ_TRACEBACK": "1", "_EVSEQ_COMPLETE": "zsh_source", "MY_EVSEQ_THREADS": "x"}
+        assert configure(folder=tmp_path, environment=said).threads == 1
+
+
+class TestStanding:
+    def test_targets_of_every_run_stand(self, tmp_path: Path) -> None:
+        assert (configured(tmp_path, "").standing, configured(tmp_path, PROJECT).standing) == (True, True)
+
+    def test_targets_somebody_asks_for_do_not(self, tmp_path: Path) -> None:
+        said = {"EVSEQ_TARGET": "reference:full"}
+        by_variable = configure(folder=tmp_path, environment=said)
+        assert (configured(tmp_path, PROJECT, target=("small",)).standing, by_variable.standing) == (False, False)
+
+
+class TestTerms:
+    def test_goldens_lie_beside_the_project(self, tmp_path: Path) -> None:
+        (tmp_path / "deep").mkdir()
+        (tmp_path / "pyproject.toml").write_text("")
+        assert configure(folder=tmp_path / "deep", environment={}).terms() == Terms(root=tmp_path / "goldens")
+
+    def test_they_say_what_the_settings_say(self, tmp_path: Path) -> None:
+        given = {"goldens": "kept", "revision": "v2", "require_goldens": True, "golden_form": "full"}
+        assert configured(tmp_path, "", **given).terms(update=True, witness=True) == Terms(
+            root=Path("kept"), revision="v2", require=True, update=True, witness=True, form=FormWord.FULL
+        )
+
+    def test_a_named_target_is_found_by_its_text(self, tmp_path: Path) -> None:
+        small = "[tool.evseq.targets.small]\ntarget = 'a:b'\nrevision = 'v1'\ngolden = 'required'\n"
+        assert configured(tmp_path, small).terms().targets == {
+            "a:b": TargetTerms(model="small", revision="v1", need=Need.REQUIRED)
+        }
+
+    def test_an_engine_alone_is_each_of_its_configurations_unless_that_has_a_name(self, tmp_path: Path) -> None:
+        text = "[tool.evseq.targets]\nall = {target = 'reference'}\nwide = {target = 'reference:full'}\n"
+        terms = configured(tmp_path, text).terms().targets
+        assert {target: said.model for target, said in terms.items()} == {
+            "reference:full": "wide",
+            "reference:window": "all-window",
+            "reference:learned": "all-learned",
+            "reference:alibi": "all-alibi",
+            "reference:narrow": "all-narrow",
+        }
+
+    def test_a_configuration_that_is_a_path_gives_one_folder(self, tmp_path: Path) -> None:
+        terms = configured(tmp_path, "[tool.evseq.targets.new]\ntarget = 'transformers'\n").terms().targets
+        assert terms["transformers:new/llama"].model == "new-new-llama"
+
+    def test_an_engine_that_is_not_there_is_refused_with_its_line(self, tmp_path: Path) -> None:
+        config = configured(tmp_path, "[tool.evseq.targets.big]\ntarget = 'refrence'\n")
+        with pytest.raises(TargetError) as error:
+            config.terms()
+        assert str(error.value).startswith(
+            f"{tmp_path}/pyproject.toml:1: targets.big: refrence: no engine 'refrence'\n"
+            "  help: did you mean 'reference'?"
         )

@@ -3,30 +3,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from evseq.pipeline import qualify
+from evseq.golden.terms import FormWord, Terms
+from evseq.pipeline import Run, ScriptResult, Settings
 from evseq.verdict.arithmetic import attend, one_head
+from fronts import TWICE, run_pytest
 
 pytest_plugins = ["pytester"]
 
-GREEN = """\
-evseq: 1
-name: green
-about: A step after a prefill is as good as no cache.
-rows:
-  a: [17, 4, 59, 3]
-  b: [8, 21, 40]
-arms:
-  padding: [left, right]
-  dtype: [float64, float32]
-events:
-  - prefill: {rows: {a: 3, b: 2}}
-  - append: {next: 1}
-"""
 DASHES = """\
 evseq: 1
 name: dashes
@@ -43,95 +33,15 @@ events:
   - prefill: {rows: {q: 3, r: 2}}
   - append: {next: 1}
 """
-ENGINES = """\
-from evseq.engines.reference import loader
 
 
-class Wrapped:
-    def __init__(self, healthy):
-        self.healthy = healthy
-
-    def __getattr__(self, name):
-        return getattr(self.healthy, name)
-
-
-class Session(Wrapped):
-    def append(self, batch):
-        return self.healthy.append(batch) + 1.0
-
-
-class Engine(Wrapped):
-    def open(self, layout):
-        return Session(self.healthy.open(layout))
-
-
-class Broken(Wrapped):
-    def __init__(self):
-        super().__init__(loader("full"))
-
-    def load(self, dtype, options):
-        return Engine(self.healthy.load(dtype, options))
-
-
-class Nines(Wrapped):  # wrong after a prompt with a 9
-    def __init__(self):
-        super().__init__(loader("full"))
-
-    def load(self, dtype, options):
-        return NinesEngine(self.healthy.load(dtype, options))
-
-
-class NinesEngine(Wrapped):
-    def open(self, layout):
-        return NinesSession(self.healthy.open(layout))
-
-
-class NinesSession(Wrapped):
-    def prefill(self, batch):
-        self.off = float((batch.tokens == 9).any())
-        return self.healthy.prefill(batch)
-
-    def append(self, batch):
-        return self.healthy.append(batch) + self.off
-
-
-class Counted(Wrapped):
-    def __init__(self):
-        super().__init__(loader("full"))
-
-    def load(self, dtype, options):
-        with open("loads", "a") as file:
-            file.write(f"{dtype}\\n")
-        return self.healthy.load(dtype, options)
-"""
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Load everything once: pytester forgets what a run imports, and libraries in C do not load twice."""
-    script = tmp_path_factory.mktemp("loaded") / "green.evseq.yaml"
-    script.write_text(GREEN)
-    assert qualify("reference:full", [script]).cases
-
-
-@pytest.fixture
-def folder(loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
-    """Stand in a folder with a script and engines, and run with evseq's plugin and no other."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makepyfile(engines=ENGINES)
-    pytester.syspathinsert()
-    (pytester.path / "green.evseq.yaml").write_text(GREEN)
-    return pytester.path
-
-
-def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess("-p", "evseq.pytest_plugin", "-p", "no:cacheprovider", *arguments)
+PAGED = TWICE.replace("dtype: [float64, float32]", "cache: [growing, paged]")
 
 
 @pytest.mark.usefixtures("folder")
 class TestCollection:
     def test_each_case_is_an_item(self, pytester: pytest.Pytester) -> None:
-        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
+        told = run_pytest(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
         assert told[:4] == [
             "green.evseq.yaml::green[left-float64][reference:full]",
             "green.evseq.yaml::green[left-float32][reference:full]",
@@ -140,7 +50,7 @@ class TestCollection:
         ]
 
     def test_the_default_target_is_every_configuration_of_the_reference(self, pytester: pytest.Pytester) -> None:
-        told = run(pytester, "--collect-only", "-q").outlines
+        told = run_pytest(pytester, "--collect-only", "-q").outlines
         assert [line for line in told if "left-float64" in line] == [
             "green.evseq.yaml::green[left-float64][reference:full]",
             "green.evseq.yaml::green[left-float64][reference:window]",
@@ -153,21 +63,23 @@ class TestCollection:
         pytester.makepyprojecttoml(
             "[tool.evseq]\ntarget = 'small'\n[tool.evseq.targets.small]\ntarget='reference:alibi'"
         )
-        told = run(pytester, "--collect-only", "-q").outlines
+        told = run_pytest(pytester, "--collect-only", "-q").outlines
         assert told[0] == "green.evseq.yaml::green[left-float64][reference:alibi]"
 
     def test_a_script_may_name_its_own_target(self, folder: Path, pytester: pytest.Pytester) -> None:
-        (folder / "green.evseq.yaml").write_text(GREEN.replace("rows:", "targets: [reference:alibi]\nrows:", 1))
-        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
+        (folder / "green.evseq.yaml").write_text(TWICE.replace("rows:", "targets: [reference:alibi]\nrows:", 1))
+        told = run_pytest(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
         assert told[0] == "green.evseq.yaml::green[left-float64][reference:alibi]"
 
     def test_a_target_named_twice_is_collected_once(self, pytester: pytest.Pytester) -> None:
-        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full", "--evseq-target=reference:full")
+        told = run_pytest(
+            pytester, "--collect-only", "-q", "--evseq-target=reference:full", "--evseq-target=reference:full"
+        )
         assert sum("left-float64" in line for line in told.outlines) == 1
 
     def test_arms_are_chosen_by_flags(self, pytester: pytest.Pytester) -> None:
         flags = ("--evseq-target=reference:full", "--evseq-arm=padding=left", "--evseq-arms=all")
-        told = run(pytester, "--collect-only", "-q", *flags).outlines
+        told = run_pytest(pytester, "--collect-only", "-q", *flags).outlines
         assert told[:2] == [
             "green.evseq.yaml::green[left-float64][reference:full]",
             "green.evseq.yaml::green[left-float32][reference:full]",
@@ -175,7 +87,7 @@ class TestCollection:
 
     def test_items_whose_cases_share_an_id_are_told_apart(self, folder: Path, pytester: pytest.Pytester) -> None:
         (folder / "green.evseq.yaml").write_text(DASHES)
-        told = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
+        told = run_pytest(pytester, "--collect-only", "-q", "--evseq-target=reference:full").outlines
         assert told[:4] == [
             "green.evseq.yaml::dashes[p-x-y][reference:full]",
             "green.evseq.yaml::dashes[p-x-x-y][reference:full]",
@@ -191,6 +103,10 @@ class TestCollection:
                 ("--evseq-arm: arm 'dtype' has no value 'float23' in these scripts\n  help: did you mean 'float32'?"),
             ),
             (
+                "cache=paged",
+                ("--evseq-arm: no target and no script has cache=paged\n  help: targets offer growing, fixed, ring"),
+            ),
+            (
                 "paddin=left",
                 "--evseq-arm: no arm 'paddin' in these scripts\n  help: did you mean 'padding'?",
             ),
@@ -201,23 +117,23 @@ class TestCollection:
         ],
     )
     def test_a_filter_that_fits_no_script_is_wrong_usage(self, flag: str, told: str, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=reference:full", f"--evseq-arm={flag}")
+        result = run_pytest(pytester, "--evseq-target=reference:full", f"--evseq-arm={flag}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert told in result.stderr.str()
 
     def test_a_filter_need_fit_only_one_of_the_scripts(self, folder: Path, pytester: pytest.Pytester) -> None:
         (folder / "dashes.evseq.yaml").write_text(DASHES)
-        result = run(pytester, "--collect-only", "-q", "--evseq-target=reference:full", "--evseq-arm=q=p")
+        result = run_pytest(pytester, "--collect-only", "-q", "--evseq-target=reference:full", "--evseq-arm=q=p")
         assert result.ret == pytest.ExitCode.OK
 
     def test_folders_pytest_passes_over_are_passed_over(self, folder: Path, pytester: pytest.Pytester) -> None:
         (folder / "build").mkdir()
         (folder / "build" / "other.evseq.yaml").write_text("nonsense")
-        assert run(pytester, "--collect-only", "-q", "--evseq-target=reference:full").ret == pytest.ExitCode.OK
+        assert run_pytest(pytester, "--collect-only", "-q", "--evseq-target=reference:full").ret == pytest.ExitCode.OK
 
     def test_a_broken_script_is_an_error_without_a_traceback(self, folder: Path, pytester: pytest.Pytester) -> None:
-        (folder / "green.evseq.yaml").write_text(GREEN.replace("prefill:", "prefil:"))
-        result = run(pytester)
+        (folder / "green.evseq.yaml").write_text(TWICE.replace("prefill:", "prefil:"))
+        result = run_pytest(pytester)
         assert result.ret == pytest.ExitCode.INTERRUPTED
         told = result.stdout.str()
         assert re.search(
@@ -233,13 +149,13 @@ class TestCollection:
     def test_an_impossible_script_is_an_error_before_anything_runs(
         self, folder: Path, pytester: pytest.Pytester
     ) -> None:
-        (folder / "green.evseq.yaml").write_text(GREEN.replace("next: 1", "next: 9"))
-        result = run(pytester, "--evseq-target=reference:full")
+        (folder / "green.evseq.yaml").write_text(TWICE.replace("next: 1", "next: 9"))
+        result = run_pytest(pytester, "--evseq-target=reference:full")
         assert result.ret == pytest.ExitCode.INTERRUPTED
         assert "green.evseq.yaml:12:" in result.stdout.str()
 
     def test_a_target_that_does_not_exist_is_an_error(self, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=reference:ful")
+        result = run_pytest(pytester, "--evseq-target=reference:ful")
         assert result.ret == pytest.ExitCode.INTERRUPTED
         assert "help: did you mean 'reference:full'?" in result.stdout.str()
 
@@ -247,19 +163,19 @@ class TestCollection:
 @pytest.mark.usefixtures("folder")
 class TestCases:
     def test_a_healthy_engine_passes(self, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=reference:full")
+        result = run_pytest(pytester, "--evseq-target=reference:full")
         result.assert_outcomes(passed=4)
 
     def test_a_case_is_chosen_by_its_name(self, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=reference:full", "-k", "left and float64")
+        result = run_pytest(pytester, "--evseq-target=reference:full", "-k", "left and float64")
         result.assert_outcomes(passed=1, deselected=3)
 
     def test_a_case_is_chosen_by_its_id(self, pytester: pytest.Pytester) -> None:
         case = "green.evseq.yaml::green[right-float32][reference:full]"
-        run(pytester, "--evseq-target=reference:full", case).assert_outcomes(passed=1)
+        run_pytest(pytester, "--evseq-target=reference:full", case).assert_outcomes(passed=1)
 
     def test_a_failure_is_told_in_the_words_of_the_report(self, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=engines:Broken", "-k", "left and float64")
+        result = run_pytest(pytester, "--evseq-target=engines:Broken", "-k", "left and float64")
         result.assert_outcomes(failed=1, deselected=3)
         told = result.stdout.str()
         assert re.search(
@@ -272,14 +188,15 @@ class TestCases:
         assert re.search(r"^  replay: evseq run \S+green\.evseq\.yaml --target engines:Broken ", told, re.MULTILINE)
         assert "Traceback" not in told
 
-    def test_an_unsupported_case_is_skipped_with_its_reason(self, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=growing,paged", "-rs")
+    def test_an_unsupported_case_is_skipped_with_its_reason(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(PAGED)
+        result = run_pytest(pytester, "--evseq-target=reference:full", "-rs")
         result.assert_outcomes(passed=2, skipped=2)
         assert "SKIPPED [2] green.evseq.yaml:1: no cache kind 'paged'" in result.outlines
 
     def test_a_failure_is_that_of_its_own_case(self, folder: Path, pytester: pytest.Pytester) -> None:
         (folder / "green.evseq.yaml").write_text(DASHES)
-        result = run(pytester, "--evseq-target=engines:Nines", "-rA")
+        result = run_pytest(pytester, "--evseq-target=engines:Nines", "-rA")
         result.assert_outcomes(passed=2, failed=2)
         assert [line.split(" - ")[0] for line in result.outlines if line.startswith(("FAILED", "PASSED"))] == [
             "PASSED green.evseq.yaml::dashes[p-y][engines:Nines]",
@@ -288,15 +205,39 @@ class TestCases:
             "FAILED green.evseq.yaml::dashes[p-x-x-y][engines:Nines]",
         ]
 
-    def test_nothing_supported_exits_as_nothing_collected_does(self, pytester: pytest.Pytester) -> None:
-        result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=paged")
-        result.assert_outcomes(skipped=4)
+    def test_nothing_supported_exits_as_nothing_collected_does(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(PAGED)
+        result = run_pytest(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=paged")
+        result.assert_outcomes(skipped=2)
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
-    def test_a_test_of_another_kind_is_something_tested(self, pytester: pytest.Pytester) -> None:
+    def test_a_test_of_another_kind_is_something_tested(self, folder: Path, pytester: pytest.Pytester) -> None:
+        (folder / "green.evseq.yaml").write_text(PAGED)
         pytester.makepyfile("def test_other(): pass")
-        result = run(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=paged")
-        result.assert_outcomes(passed=1, skipped=4)
+        result = run_pytest(pytester, "--evseq-target=reference:full", "--evseq-arm=cache=paged")
+        result.assert_outcomes(passed=1, skipped=2)
+        assert result.ret == pytest.ExitCode.OK
+        assert re.search(r"^=+ evseq: no case was judged on reference:full =+$", result.stdout.str(), re.MULTILINE)
+
+    def test_a_target_asked_for_that_no_script_is_about_is_nothing(
+        self, folder: Path, pytester: pytest.Pytester
+    ) -> None:
+        (folder / "green.evseq.yaml").write_text(TWICE.replace("rows:", "targets: [reference:alibi]\nrows:", 1))
+        result = run_pytest(pytester, "--evseq-target=reference:full")
+        result.assert_outcomes(passed=4)
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        assert re.search(r"^=+ evseq: no case was judged on reference:full =+$", result.stdout.str(), re.MULTILINE)
+
+    def test_a_standing_target_that_no_script_is_about_is_passed_over(
+        self, folder: Path, pytester: pytest.Pytester
+    ) -> None:
+        (folder / "green.evseq.yaml").write_text(TWICE.replace("rows:", "targets: [reference:alibi]\nrows:", 1))
+        assert run_pytest(pytester).ret == pytest.ExitCode.OK
+
+    def test_what_was_left_out_on_purpose_does_not_count(self, pytester: pytest.Pytester) -> None:
+        flags = ("--evseq-target=reference:full", "--evseq-target=reference:alibi", "-k", "alibi and left")
+        result = run_pytest(pytester, *flags)
+        result.assert_outcomes(passed=2, deselected=6)
         assert result.ret == pytest.ExitCode.OK
 
     def test_wrong_arithmetic_fails_every_case_and_is_computed_once(
@@ -305,40 +246,52 @@ class TestCases:
         wrong = one_head(lambda query, keys, values: attend(query, keys, values) + 1.0)[:1]
         computed = Mock(return_value=wrong)
         monkeypatch.setattr("evseq.verdict.arithmetic.one_head", computed)
-        result = run(pytester, "--evseq-target=reference:full")
+        result = run_pytest(pytester, "--evseq-target=reference:full")
         result.assert_outcomes(failed=4)
         assert result.stdout.str().count("cache plus one appended position: off by 1 over 1 positions in float64") >= 4
         computed.assert_called_once_with()
 
     def test_the_cases_of_a_script_share_one_run(self, folder: Path, pytester: pytest.Pytester) -> None:
-        run(pytester, "--evseq-target=engines:Counted").assert_outcomes(passed=4)
+        run_pytest(pytester, "--evseq-target=engines:Counted").assert_outcomes(passed=4)
         assert sorted((folder / "loads").read_text().split()) == ["float32", "float64"]
 
 
-class TestFixture:
-    TEST = """
-    def test_red(evseq):
-        evseq.assert_qualified("engines:Broken", "green.evseq.yaml")
+@pytest.mark.usefixtures("folder")
+class TestGoldens:
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+        """Return the settings that cases run under; each script writes a candidate."""
+        asked = []
 
-    def test_green(evseq):
-        assert evseq.assert_qualified("reference:full", ["green.evseq.yaml"]).passed
+        def writing(run: Run, *given: object, **named: object) -> ScriptResult:
+            asked.append(run.settings)
+            return replace(run_script(run, *given, **named), candidates=("goldens/x.candidate.safetensors",))
 
-    def test_result(evseq):
-        assert not evseq("engines:Broken", "green.evseq.yaml").passed
+        run_script: Callable[..., ScriptResult] = Run.run_script
+        monkeypatch.setattr(Run, "run_script", writing)
+        return asked
 
-    def test_named(evseq):
-        assert evseq("small", "green.evseq.yaml").targets == ("reference:alibi",)
-    """
+    def test_flags_are_terms(self, folder: Path, pytester: pytest.Pytester, asked: list[Settings]) -> None:
+        flags = ("--evseq-goldens=g", "--evseq-revision=v2", "--evseq-require-goldens", "--evseq-golden-form=full")
+        run_pytest(pytester, "--evseq-target=reference:full", *flags)
+        assert asked[0].goldens == Terms(
+            root=Path("g"), project=folder, revision="v2", require=True, form=FormWord.FULL
+        )
+        run_pytest(pytester, "--evseq-target=reference:full", "--evseq-update-goldens")
+        assert asked[1].goldens == Terms(root=folder / "goldens", project=folder, update=True)
 
-    @pytest.mark.usefixtures("folder")
-    def test_targets_are_qualified(self, pytester: pytest.Pytester) -> None:
-        pytester.makepyprojecttoml("[tool.evseq.targets.small]\ntarget = 'reference:alibi'")
-        pytester.makepyfile(self.TEST)
-        result = run(pytester, "-k", "test_")
-        result.assert_outcomes(passed=3, failed=1, deselected=20)
+    def test_a_session_that_wrote_candidates_fails_and_lists_them(
+        self, pytester: pytest.Pytester, asked: list[Settings]
+    ) -> None:
+        result = run_pytest(pytester, "--evseq-target=reference:full")
+        result.assert_outcomes(passed=4)
+        assert (result.ret, len(asked)) == (pytest.ExitCode.TESTS_FAILED, 1)
         told = result.stdout.str()
-        assert re.search(r"_ test_red _+\n\ngreen\.evseq\.yaml:12:5: append: row 'a' index 3: parity: ", told)
-        assert re.search(r"^FAILED: 4 of 4 cases, ", told, re.MULTILINE)
+        assert re.search(
+            r"^=+ evseq: candidates written =+\ngoldens/x\.candidate\.safetensors\nhelp: evseq golden review$",
+            told,
+            re.MULTILINE,
+        )
 
 
 def test_importing_the_plugin_loads_nothing_heavy() -> None:

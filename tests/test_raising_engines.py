@@ -30,6 +30,7 @@ events:
   - beam-select: {rows: {x: b, y: a}, on: twin}
   - drop: {keep: buffers}
   - prefill: {rows: {a: 2, b: 2}}
+  - probe: {on: twin}
 """
 
 GREEDY = """\

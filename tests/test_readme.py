@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-VARYING = re.compile(r"\b\d+(?:\.\d+)? (?:µs|ms|s)\b|in \d+\.\d+s|at most \S+ of|deviation .*")
+VARYING = re.compile(r"\b\d+(?:\.\d+)? (?:µs|ms|s)\b|in \d+\.\d+s|at most \S+(?: of|,)|deviation .*")
 """Times differ from run to run, the noise of healthy logits from processor to processor; nothing else may."""
 
 

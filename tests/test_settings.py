@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from evseq.settings import SETTINGS
+from evseq.golden.terms import FormWord
+from evseq.settings import SETTINGS, label
 
 
 def refused(name: str, raw: Any) -> str:
@@ -64,6 +65,38 @@ class TestRead:
     def test_what_is_no_path_is_refused(self, raw: Any) -> None:
         assert refused("record", raw) == f"{raw!r} is no path\n  help: write a text"
 
+    @pytest.mark.parametrize(("raw", "told"), [("ful", "did you mean 'full'?"), (3, "use auto, full or compact")])
+    def test_an_unknown_form_of_goldens_is_refused(self, raw: Any, told: str) -> None:
+        assert refused("golden-form", raw) == f"{raw!r} is no form of goldens\n  help: {told}"
+
+    def test_a_form_of_goldens_is_one_of_its_words(self) -> None:
+        assert SETTINGS["golden-form"].read("compact") is FormWord.COMPACT
+
+    @pytest.mark.parametrize("raw", ["true", 1, 0, None])
+    def test_what_is_no_switch_is_refused(self, raw: Any) -> None:
+        assert refused("require-goldens", raw) == f"{raw!r} is neither true nor false\n  help: say one of them"
+
+
+class TestLabel:
+    @pytest.mark.parametrize("raw", ["v1", "2025-06.rc_1", "a" * 64, "0"])
+    def test_it_names_a_folder(self, raw: str) -> None:
+        assert label(raw) == raw
+
+    @pytest.mark.parametrize("raw", ["", ".", "..", "-x", "a/b", "a b", "a" * 65, "é", "v1\n", 1])
+    def test_what_may_name_none_is_refused(self, raw: Any) -> None:
+        with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is the expectation
+            label(raw)
+        assert str(error.value) == (
+            f"{raw!r} is no label\n"
+            "  help: use at most 64 letters, digits, '.', '_' and '-', the first a letter or a digit"
+        )
+
+
+class TestNames:
+    def test_dashes_are_for_flags_and_files(self) -> None:
+        setting = SETTINGS["require-goldens"]
+        assert (setting.attribute, setting.variable) == ("require_goldens", "EVSEQ_REQUIRE_GOLDENS")
+
 
 class TestShow:
     @pytest.mark.parametrize(
@@ -75,6 +108,8 @@ class TestShow:
             ("target", ("a:b", "c d"), "a:b 'c d'"),
             ("arm", {"dtype": ("float64", "float32"), "chunk": ("2",)}, "dtype=float64,float32 chunk=2"),
             ("arm", {}, "-"),
+            ("require-goldens", True, "true"),
+            ("golden-form", FormWord.FULL, "full"),
         ],
     )
     def test_values_are_shown_as_flags_take_them(self, name: str, value: Any, told: str) -> None:

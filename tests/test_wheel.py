@@ -30,5 +30,11 @@ def test_the_wheel_holds(pattern: str, packed: frozenset[str]) -> None:
     assert source <= packed
 
 
+def test_the_wheel_holds_the_goldens_of_the_reference_engine(packed: frozenset[str]) -> None:
+    accepted = {Path("evseq", place.relative_to(ROOT)).as_posix() for place in (ROOT / "goldens").rglob("*.*")}
+    assert any(name.endswith(".safetensors") for name in accepted)
+    assert accepted <= packed
+
+
 def test_the_wheel_holds_nothing_beside_the_package(packed: frozenset[str]) -> None:
     assert {name.split("/")[0] for name in packed} == {"evseq", "evseq-0.1.0.dist-info"}

@@ -58,7 +58,10 @@ class SealedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """Everything a sealed file says before its tensors; `digests` and `extents` name the same tensors."""
+    """Everything a sealed file says before its tensors; `digests` and `extents` name the same tensors.
+
+    `seal` vouches for all the rest, tensors by their digests.
+    """
 
     kind: SealedKind
     identity: Identity
@@ -66,6 +69,7 @@ class Header:
     scalars: Mapping[str, Scalar]
     extents: Mapping[str, Extent]
     size: int
+    seal: str
 
 
 def encode(
@@ -133,7 +137,13 @@ def read(path: str | PathLike[str], file: BinaryIO, *, kind: SealedKind | None =
     if (seal := _seal({name: value for name, value in fields.items() if name != "seal"})) != fields["seal"]:
         raise SealBroken(path, f"seal: the other fields give {seal}, recorded {fields['seal']}")
     return Header(
-        kind=actual, identity=identity, digests=digests, scalars=fields["scalars"], extents=extents, size=size
+        kind=actual,
+        identity=identity,
+        digests=digests,
+        scalars=fields["scalars"],
+        extents=extents,
+        size=size,
+        seal=seal,
     )
 
 

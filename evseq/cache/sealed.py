@@ -39,11 +39,15 @@ DTYPES = {name: dtype for dtype, name in NAMES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A verified file. The tensors map it: what is not touched is not loaded, what is written stays in memory."""
+    """A verified file. The tensors map it: what is not touched is not loaded, what is written stays in memory.
+
+    `seal` is a digest of everything the file holds.
+    """
 
     identity: Identity
     scalars: Mapping[str, Scalar]
     tensors: Mapping[str, Tensor]
+    seal: str
 
 
 def seal(
@@ -88,7 +92,7 @@ def open_sealed(path: str | PathLike[str], *, kind: SealedKind) -> Sealed:
         if actual != header.digests[name]:
             place = f"tensor {name!r}, bytes {extent.start} to {extent.stop}"
             raise DigestMismatch(path, f"{place}: SHA-256 is {actual}, recorded {header.digests[name]}")
-    return Sealed(identity=header.identity, scalars=header.scalars, tensors=tensors)
+    return Sealed(identity=header.identity, scalars=header.scalars, tensors=tensors, seal=header.seal)
 
 
 def _form(path: str | PathLike[str], name: str, tensor: Tensor) -> Form:

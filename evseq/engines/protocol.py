@@ -9,11 +9,13 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from evseq.cache.guard import Admitted, Refused
+from evseq.cache.identity import Identity
 from evseq.cache.state import CacheState, Scalar
 from evseq.geometry import Description, Dtype, Layout
 from evseq.history import Path
 
-__all__ = ["Batch", "CacheView", "Engine", "LayerView", "Loader", "Probe", "Session"]
+__all__ = ["Batch", "CacheView", "Engine", "LayerView", "Loader", "Probe", "Rule", "Session"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +115,21 @@ class Session(Protocol):
         ...
 
 
+class Rule(Protocol):
+    """Who may go on from a cache. An engine that has a rule of its own carries it as its attribute `reuse`."""
+
+    def __call__(self, recorded: Identity, asked: Identity) -> Admitted | Refused:
+        """Admit the cache of `recorded` to what asks, or refuse and name every field that differs, first ones first."""
+        ...
+
+
 @runtime_checkable
 class Engine(Protocol):
-    """A decoder with its weights loaded in one dtype."""
+    """A decoder with its weights loaded in one dtype.
+
+    An engine may carry a `Rule` as `reuse`, which then decides in place of evseq's own guard. It is no member of this
+    protocol, for most engines leave that to the guard.
+    """
 
     @property
     def dtype(self) -> Dtype:

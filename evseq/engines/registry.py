@@ -3,12 +3,18 @@
 An engine is an entry point of group `evseq.engines`. It names an object, usually a module, with
 `configurations() -> tuple[str, ...]`, what the engine's name alone stands for, and `loader(rest) -> Loader`, which gets
 what follows `NAME:`.
+
+`TARGET+NAME` is a target with a fault planted in it, to prove that a check can fail. Faults are mappings by name, found
+as entry points of group `evseq.faults`.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from evseq.errors import EvseqError, TargetError, nearest
@@ -16,9 +22,14 @@ from evseq.errors import EvseqError, TargetError, nearest
 if TYPE_CHECKING:
     from evseq.engines.protocol import Loader
 
-__all__ = ["Family", "find", "targets"]
+__all__ = ["Family", "find", "healthy", "targets"]
 
 GROUP = "evseq.engines"
+
+FAULTS = "evseq.faults"
+
+PLANTED = re.compile(r"(?P<target>.+)\+(?P<fault>[a-z][a-z0-9-]*)")
+"""A target with a fault. What follows the last plus of a number such as 1e+5 is no name."""
 
 FAILURES = (Exception, SystemExit)
 """What foreign code may raise. A module that ends the process has failed too; only interrupts end a run."""
@@ -40,11 +51,22 @@ class Family(Protocol):
         ...
 
 
+@runtime_checkable
+class Plantable(Protocol):
+    """A fault, as an entry point of group `evseq.faults` has it by name."""
+
+    def plant(self, loader: Loader, *, target: str) -> Loader:
+        """Return a loader of broken engines. Raise `TargetError`, addressed to `target`, where it could not show."""
+        ...
+
+
 def targets(text: str) -> tuple[str, ...]:
     """Return the single targets `text` stands for: itself, or each configuration of an engine named alone."""
     name, colon, _ = text.partition(":")
     if colon:
         return (text,)
+    if planted := PLANTED.fullmatch(name):
+        return tuple(f"{single}+{planted['fault']}" for single in targets(planted["target"]))
     entries = _engines()
     if name not in entries:
         raise _unknown(text, entries)
@@ -61,7 +83,12 @@ def targets(text: str) -> tuple[str, ...]:
 
 
 def find(text: str) -> Loader:
-    """Return the loader of one target: `NAME:REST` or `MODULE:ATTRIBUTE`. Raise `TargetError` if there is none."""
+    """Return the loader of one target: `NAME:REST` or `MODULE:ATTRIBUTE`, and `+FAULT` behind either.
+
+    Raise `TargetError` if there is none. A folder that has a plus in its name is a folder.
+    """
+    if planted := _planted(text):
+        return _faulty(text, planted["target"], planted["fault"])
     name, colon, rest = text.partition(":")
     entries = _engines()
     if not colon:
@@ -77,6 +104,38 @@ def find(text: str) -> Loader:
         raise
     except FAILURES as error:
         raise _failed(text, "finding its loader", error) from error
+
+
+def healthy(text: str) -> str:
+    """Return a target without the faults planted in it."""
+    planted = _planted(text)
+    return text if planted is None else healthy(planted["target"])
+
+
+def _planted(text: str) -> re.Match[str] | None:
+    planted = PLANTED.fullmatch(text)
+    return None if planted is None or Path(text.partition(":")[2]).expanduser().exists() else planted
+
+
+def _faulty(text: str, target: str, name: str) -> Loader:
+    loader = find(target)
+    known: dict[str, Plantable] = {}
+    for entry in entry_points(group=FAULTS):
+        try:
+            faults: Mapping[str, Plantable] = entry.load()
+        except FAILURES as error:
+            raise _failed(text, f"importing {entry.value!r}", error) from error
+        known |= faults
+    if name not in known:
+        close = nearest(name, known)
+        hint = f"did you mean '{target}+{close}'? " if close else ""
+        raise TargetError(f"{text}: no fault {name!r}\n  help: {hint}all are listed in evseq.faults.catalogue.FAULTS")
+    try:
+        return known[name].plant(loader, target=text)
+    except EvseqError:
+        raise
+    except FAILURES as error:
+        raise _failed(text, f"planting {name!r}", error) from error
 
 
 def _engines() -> dict[str, EntryPoint]:

@@ -114,7 +114,7 @@ def _base(claim: Claim, layer: int, *, slots: int) -> int:
 
 
 def ask(path: Path, *, engine: Engine, claim: Claim) -> Answer:
-    """Open the sealed file, let the guard compare identities, restore only what it admits.
+    """Open the sealed file, let the engine's rule or else evseq's guard decide, restore only what is admitted.
 
     Raises CacheError for a damaged file and EngineError where the engine cannot take the state over.
     """
@@ -127,7 +127,8 @@ def ask(path: Path, *, engine: Engine, claim: Claim) -> Answer:
         rows=claim.rows,
         furthest=claim.furthest,
     )
-    verdict = admit(sealed.identity, Identity(values={**_asker(engine, claim), **cache}))
+    rule = getattr(engine, "reuse", admit)  # an engine may have none of its own
+    verdict = rule(sealed.identity, Identity(values={**_asker(engine, claim), **cache}))
     session = None
     differences: tuple[Difference, ...] = ()
     if isinstance(verdict, Refused):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import torch
 
+from evseq.errors import TargetError
 from evseq.geometry import Capability
+from evseq.history import Tree
 from evseq.replay.opening import RAISED, UnusableError, told
 from evseq.replay.oracle import Oracle
 from evseq.replay.player import play
@@ -18,7 +20,7 @@ from evseq.replay.target import Options, Target
 from evseq.script.lower import Lowered
 from evseq.script.steps import Feed, Load, Plan
 
-__all__ = ["Group", "Work", "observe", "unreferenced"]
+__all__ = ["Group", "Work", "engine_options", "observe", "truths", "unreferenced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +37,14 @@ class Group:
     """Recordings in the order of the cases, a reason where one was not supported, None where there was no reference.
 
     `references` are None where nothing ran, because no case is supported or because the uncached side is `broken`.
+    `tree` has the histories that all of it is about.
     """
 
     recordings: tuple[Recording | str | None, ...]
     references: References | None
     work: Work
     broken: str | None = None
+    tree: Tree | None = None
 
 
 def unreferenced(lowered: Lowered, broken: str, *, work: Work | None = None) -> Group:
@@ -57,15 +61,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
     plans = [plan for plan in lowered.plans if isinstance(plan, Plan)]
     if not plans:
         return Group(recordings=tuple(str(reason) for reason in lowered.plans), references=None, work=Work())
-    description = target.description
-    oracle = Oracle(
-        tree=lowered.tree,
-        engine=target.engine,
-        deciding=description.deciding,
-        layers=len(description.geometry.layers),
-        vocab=description.geometry.vocab,
-        pads=Capability.PADDING in description.capabilities,
-    )
+    oracle = _oracle(lowered.tree, target)
     with torch.no_grad():
         try:
             references = oracle.references(
@@ -82,7 +78,32 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
     return Group(
         recordings=tuple(recordings),
         references=replace(references, changed=changed),
+        tree=lowered.tree,
         work=_work(oracle, besides=target.untold_forwards()),
+    )
+
+
+def truths(lowered: Lowered, target: Target) -> References | None:
+    """Return truth for every history of every plan, in the deciding dtype; None where no plan is supported.
+
+    Raises UnusableError where the engine cannot be loaded or its uncached side fails.
+    """
+    nodes = {node for plan in lowered.plans if isinstance(plan, Plan) for node in _nodes(plan)}
+    if not nodes:
+        return None
+    with torch.no_grad():
+        return _oracle(lowered.tree, target).references((), nodes)
+
+
+def _oracle(tree: Tree, target: Target) -> Oracle:
+    description = target.description
+    return Oracle(
+        tree=tree,
+        engine=target.engine,
+        deciding=description.deciding,
+        layers=len(description.geometry.layers),
+        vocab=description.geometry.vocab,
+        pads=Capability.PADDING in description.capabilities,
     )
 
 
@@ -92,12 +113,14 @@ def _work(oracle: Oracle, *, besides: int = 0) -> Work:
 
 def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     folder.mkdir()
-    dtype, options = plan.dtype, _options(plan, target)
+    dtype, options = plan.dtype, engine_options(plan, target)
     try:
         engine = target.engine(dtype, options)
         wrong = None if engine.dtype == dtype else f"the engine runs in {engine.dtype}, asked for was {dtype}"
     except UnusableError as error:  # under these options; under its defaults it is what the references come from
         wrong = str(error)
+    except TargetError:
+        raise
     except RAISED as error:
         wrong = told(error)
     if wrong is not None:
@@ -113,7 +136,8 @@ def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     return recording
 
 
-def _options(plan: Plan, target: Target) -> Options:
+def engine_options(plan: Plan, target: Target) -> Options:
+    """Return what a plan's arms say of the engine's own options."""
     prefix = f"{target.name}."
     return {name.removeprefix(prefix): str(value) for name, value in plan.arms.items() if name.startswith(prefix)}
 

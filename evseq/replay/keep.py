@@ -42,7 +42,7 @@ _NOTHING = {"nothing": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a file holds: all that judging needs."""
+    """What a file holds: all that judging needs. `golden` finds the goldens it was held to, whatever stands there."""
 
     script: Script
     target: str
@@ -51,9 +51,18 @@ class Kept:
     group: Group
     in_memory: bool
     threads: int
+    golden: Mapping[str, Any] | None
 
 
-def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArms], group: Group) -> None:
+def keep(
+    path: Path,
+    *,
+    script: Script,
+    target: Target,
+    chosen: Sequence[CaseArms],
+    group: Group,
+    golden: Mapping[str, Any] | None = None,
+) -> None:
     """Write one group. Where there was nothing to compare with, an older file of that name is removed.
 
     The plans are not written, only their digest: they follow from script, arms, description, tokens and choices.
@@ -93,6 +102,7 @@ def keep(path: Path, *, script: Script, target: Target, chosen: Sequence[CaseArm
         "threads": target.fresh.threads,
         "plans": _digest([case if isinstance(case, str) or case is None else case.plan for case in group.recordings]),
         "work": asdict(group.work),
+        "golden": golden,
         "cases": cases,
     }
     # A tensor and not a scalar of the header, whose length is limited: a long script has megabytes of facts.
@@ -131,6 +141,7 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         recordings=tuple(_recordings(lowered, held["cases"], tensors)),
         references=_references(held, tensors),
         work=Work(**held["work"]),
+        tree=lowered.tree,
     )
     return Kept(
         script=script,
@@ -140,6 +151,7 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         group=group,
         in_memory=held["in_memory"],
         threads=held["threads"],
+        golden=held["golden"],
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from evseq.cache.damage import NotWritable
 from evseq.engines.protocol import Batch, Engine, Probe, Session
 from evseq.errors import EngineError
 from evseq.geometry import Description, Positions
@@ -37,7 +38,8 @@ def play(
     """Play every step of `plan` and return what was observed.
 
     Sealed files go to `folder`. `fresh` gives the same engine in a process that never saw the session. An operation
-    that raises is recorded, its session is gone, and later steps on it are left out; only interrupts reach the caller.
+    that raises is recorded, its session is gone, and later steps on it are left out. Only interrupts reach the caller,
+    and NotWritable where `folder` takes no more.
     """
     player = _Player(plan, engine=engine, description=description, folder=folder, fresh=fresh)
     started = time.perf_counter()
@@ -87,6 +89,8 @@ class _Player:
             return
         try:
             self._do(step)
+        except NotWritable:  # a disk that is full is no fault of the engine
+            raise
         except RAISED as error:
             self._fail(step.session, error)
         self._watch(step)

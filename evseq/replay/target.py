@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 
 from evseq.engines.protocol import Batch, Engine, Loader
+from evseq.errors import TargetError
 from evseq.geometry import Capability, Description, Dtype, Layout, Positions
 from evseq.history import Path
 from evseq.replay.contents import same_bits
@@ -68,13 +69,18 @@ class Target:
         return self.tokenized[text]
 
     def engine(self, dtype: Dtype, options: Options | None = None) -> Engine:
-        """Return the engine in `dtype` under `options`. Raises UnusableError where it cannot be loaded, tried once."""
+        """Return the engine in `dtype` under `options`. Raises UnusableError where it cannot be loaded, tried once.
+
+        Raises TargetError where its loader does: weights that are not there.
+        """
         # Named or left out, a default is one engine: what the oracle asks is what plays.
         chosen = {name: values[0] for name, values in self.description.options.items()} | dict(options or {})
         key = (dtype, tuple(sorted(chosen.items())))
         if key not in self._engines and key not in self._unusable:
             try:
                 self._engines[key] = self.loader.load(dtype, chosen)
+            except TargetError:  # what the target lacks is for its owner to mend and no fault of the engine
+                raise
             except RAISED as error:
                 under = "".join(f" with {name}={value}" for name, value in key[1])
                 self._unusable[key] = f"loading {self.text} in {dtype}{under} raised {told(error)}"

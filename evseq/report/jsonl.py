@@ -11,7 +11,7 @@ One line of type `run` comes first:
   started       date and time, ISO 8601, UTC
   targets       the targets asked for
   scripts       the script files asked for; "suite" is the shipped one
-  settings      arms, arm, threads, record as they held
+  settings      arms, arm, threads, record and those of goldens as they held
   libraries     version by name of python, torch, safetensors, transformers, null where not installed
 
 One line of type `case` follows for each case when it ends:
@@ -19,12 +19,17 @@ One line of type `case` follows for each case when it ends:
   outcome       passed, failed or unsupported
   reason        why it is unsupported, or null
   promise       what the cache kind promises
+  golden        the revision whose golden it was held to, or null
   dtype         the number format of weights, cache and logits
   observations  compared next-token distributions
   findings      a list of {check, place, event, step, row, index, message, actual, expected, cause}, first divergence
                 first; row, index, actual, expected and cause may be null, and so may further keys
   notes         a list of {kind, message}
   margin        {deviation, err, allowed, fraction} of the observation that used most of its allowance, or null
+  errors        {cached, uncached, ratio}, the largest distance from truth of either side; ratio is null where the
+                uncached side is truth itself, as in float64; null where nothing was observed
+  witnessed     {file, drift, written}: how far errors of this script drifted from those its witness has, as a share of
+                the allowance, null where no witness tells of it; null without a golden
   first_token_seconds, later_token_seconds    medians, or null
   peak_cache_bytes, replay_forwards, seconds
   replay        the command that replays just this case
@@ -35,6 +40,8 @@ One line of type `summary` closes a run that came to its end:
   judged        a list of {target, judged, not_judged}: number formats, and kernels as "option value", that the target
                 offers, by whether any case ran in it
   leaves, oracle_forwards, reference_forwards, replay_forwards, seconds
+  unjudged      the targets asked for on which no case was judged
+  candidates    the files of candidate goldens that were written
   interrupted   whether a person stopped it
   exit          the exit code
 
@@ -111,6 +118,7 @@ class JsonLines:
                 "type": "case",
                 **line,
                 "margin": {**line["margin"], "fraction": margin.fraction} if margin else None,
+                "errors": {**line["errors"], "ratio": case.errors.ratio} if case.errors else None,
                 "first_token_seconds": latency["first"],
                 "later_token_seconds": latency["later"],
             }
@@ -129,6 +137,8 @@ class JsonLines:
                 "reference_forwards": result.forwards.reference,
                 "replay_forwards": result.replay_forwards,
                 "seconds": result.seconds,
+                "unjudged": list(result.unjudged),
+                "candidates": list(result.candidates),
                 "interrupted": result.interrupted,
                 "exit": int(result.exit),
             }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import assert_never
 
 from evseq.geometry import Dtype
 from evseq.report.figures import counted, duration, figure
-from evseq.verdict.result import Case, Exit, Note, Outcome, Result
+from evseq.verdict.result import Case, Exit, Note, Outcome, Result, Witnessed
 
 __all__ = ["last_line", "notes", "unsupported", "verdict"]
 
@@ -52,6 +53,7 @@ def verdict(result: Result) -> list[str]:
     lines = ["verdict"]
     lines += [f"  {target}: {_judged(result, target)}" for target in _targets(result)]
     lines += _margins(result)
+    lines += _witnesses(result)
     forwards = result.forwards
     lines.append(
         f"  leaves {forwards.leaves:,}; forwards: oracle {forwards.oracle:,}, reference {forwards.reference:,}, "
@@ -66,6 +68,8 @@ def last_line(result: Result) -> str:
     judged = counts[Outcome.PASSED] + counts[Outcome.FAILED]
     parts = [f"{counts[Outcome.UNSUPPORTED]:,} unsupported"] if counts[Outcome.UNSUPPORTED] else []
     parts.append(f"{duration(result.seconds)} on {counted(result.threads, 'thread')}")
+    if result.candidates:
+        parts.append(f"{counted(len(result.candidates), 'candidate')} written: `evseq golden review`")
     match result.exit:
         case Exit.PASSED:
             head = f"PASSED: {counted(judged, 'case')}"
@@ -77,6 +81,10 @@ def last_line(result: Result) -> str:
             head = f"INTERRUPTED: {counted(judged, 'case')} judged, {counts[Outcome.FAILED]:,} failed"
         case Exit.NOTHING:
             head = "NOTHING SUPPORTED: no case was judged"
+            if judged:
+                head = (
+                    f"NOT JUDGED: no case on {', '.join(result.unjudged)}; {counted(judged, 'case')} passed elsewhere"
+                )
         case Exit.INTERNAL | Exit.USAGE:
             raise AssertionError("a result never stands for a run that did not happen")
         case _:
@@ -106,7 +114,8 @@ def _judged(result: Result, target: str) -> str:
     counts = Counter(case.outcome for case in cases)
     told = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome]) or "no cases"
     promises = ", ".join(sorted({case.promise for case in cases if case.outcome is not Outcome.UNSUPPORTED}))
-    parts = [told, *([f"promise {promises}"] if promises else [])]
+    held = ", ".join(dict.fromkeys(case.golden for case in cases if case.golden))
+    parts = [told, *([f"promise {promises}"] if promises else []), *([f"goldens of {held}"] if held else [])]
     for offered in result.judged:
         if offered.target == target:
             parts += [f"{', '.join(offered.judged)} judged"] if offered.judged else []
@@ -124,6 +133,38 @@ def _margins(result: Result) -> list[str]:
                 f"  {dtype}: at most {figure(most.fraction)} of an allowance used, in {case.id}",
                 f"    deviation {figure(most.deviation)}, err {figure(most.err)}, allowed {figure(most.allowed)}",
             ]
+        lines += _ratio(result, dtype)
+    return lines
+
+
+def _ratio(result: Result, dtype: Dtype) -> list[str]:
+    """Say by how much the cached side rounds more than the uncached one; nothing where that is truth itself."""
+    ratios = [(case.errors.ratio, case) for case in result.cases if case.errors is not None and case.dtype == dtype]
+    known = [(_size(ratio), case.id) for ratio, case in ratios if ratio is not None]
+    if not known:
+        return []
+    most, name = max(known, key=lambda pair: pair[0])
+    return [f"  {dtype}: error cached/uncached at most {figure(most)}, in {name}"]
+
+
+def _witnesses(result: Result) -> list[str]:
+    """Say how far errors drifted from each witness, and for which targets there was none; nothing without goldens."""
+    told: dict[str, list[tuple[Witnessed, Case]]] = {}
+    for case in result.cases:
+        if case.witnessed is not None:
+            told.setdefault(PurePath(case.witnessed.file).stem, []).append((case.witnessed, case))
+    lines = []
+    for name, cases in told.items():
+        drifts = [(_size(said.drift), case.id) for said, case in cases if said.drift is not None]
+        if drifts:
+            most, where = max(drifts, key=lambda pair: pair[0])
+            lines.append(f"  witness: {name}: at most {figure(most)} of an allowance from then, in {where}")
+        written = sum(said.written for said, _ in cases)
+        lines += [f"  witness: {name}: written of {counted(written, 'case')}"] if written else []
+        unknown = [case.target for said, case in cases if said.drift is None and not said.written]
+        if unknown:
+            without = f"{counted(len(unknown), 'case')} on {', '.join(dict.fromkeys(unknown))}"
+            lines.append(f"  witness: {name}: none for {without}")
     return lines
 
 

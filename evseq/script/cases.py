@@ -23,6 +23,9 @@ IDLE = ("dtype", "cache", "positions")
 SHAPES = ("padding", "chunk")
 """Arms that a script can be wrong about, without a target, only by their number words or where `capacity` is an arm."""
 
+LEAST_WINDOW = 2
+"""A window that holds the query alone has no past, so that `window-1` tokens are none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseArms:
@@ -67,10 +70,12 @@ def cases(
 
 def lacking(script: Script, description: Description) -> str | None:
     """Return why a target cannot play `script` at all, or None."""
+    window = description.geometry.window
     for need in script.needs:
-        window = description.geometry.window
         if need == "window" and window is None:
             return "needs a windowed layer"
+        if need == "window" and window is not None and window < LEAST_WINDOW:
+            return f"needs a window of at least {LEAST_WINDOW}"
         if need == "full" and window is not None:
             return "needs a decoder without windows"
         if need not in ("window", "full") and Capability(need) not in description.capabilities:

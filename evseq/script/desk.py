@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn
 
-from evseq.errors import Problem
+from evseq.errors import Place, Problem
 from evseq.geometry import Capability, Description, Positions
 from evseq.history import Tree
 from evseq.script import events as ev
@@ -215,7 +215,10 @@ class Desk:
 
     def note(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> None:
         """Note a problem at a part of the event."""
-        place = self.script.place(("events", self.event, self.word, *path), key=key)
+        self.note_at(self.script.place(("events", self.event, self.word, *path), key=key), message, help)
+
+    def note_at(self, place: Place, message: str, help: str) -> None:
+        """Note a problem anywhere in the script."""
         excerpt = self.script.source.excerpt(place)
         self.problems.append(Problem(place=place, message=message, help=help, excerpt=excerpt))
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 
 from evseq.errors import UsageError, nearest
+from evseq.geometry import Description
 from evseq.script.arms import BUILT_IN, value_schema
 from evseq.script.document import Script
 from evseq.script.rows import Each
 from evseq.script.texts import each_lines
 
-__all__ = ["check_filters"]
+__all__ = ["check_filters", "check_offered"]
 
 FREE = ("cache", "chunk", "capacity")
 """Arms whose values a target or a number word decides, so that no list of them is complete."""
@@ -21,6 +22,9 @@ ENGINES = "evseq.engines"
 
 IN_MEMORY = "memory"
 """The namespace of a loader given as an object."""
+
+EVERY = "all"
+"""The word for every cache kind of a target."""
 
 LISTED = 12
 """Values a message lists; a row with a case per line may have thousands."""
@@ -58,6 +62,41 @@ def check_filters(
         if missing:
             hint = _hint(nearest(missing[0], valid), "values", list(valid))
             raise UsageError(f"{said}: arm {name!r} has no value {missing[0]!r} in these scripts\n  help: {hint}")
+
+
+def check_offered(
+    scripts: Sequence[Script],
+    only: Mapping[str, Sequence[str]],
+    *,
+    offered: Mapping[str, Description],
+    said: str = "only",
+) -> None:
+    """Raise UsageError for a cache kind or a value of an engine's option in `only` that no case could ever have.
+
+    Neither a script has it nor one of the targets, `offered` by their texts. Where no target is of the option's engine,
+    it says nothing about any case.
+    """
+    for name, values in only.items():
+        engine, dot, option = name.partition(".")
+        if dot:
+            described = [description for text, description in offered.items() if text.partition(":")[0] == engine]
+            by_target = [description.options.get(option, ()) for description in described]
+        elif name == "cache":
+            by_target = [tuple(kind.name for kind in description.caches) for description in offered.values()]
+        else:
+            continue
+        listed = [value for script in scripts for value in _values(script, name) or ()]
+        listed += [] if dot else [EVERY]
+        if dot and by_target and not any(by_target) and not listed:
+            options = dict.fromkeys(f"{engine}.{known}" for description in described for known in description.options)
+            hint = _hint(nearest(name, options), "options", list(options)) if options else "it has none"
+            raise UsageError(f"{said}: no target has an option {name!r}\n  help: {hint}")
+        known = dict.fromkeys(value for offers in by_target for value in offers)
+        missing = [value for value in values if by_target and value not in (*known, *listed)]
+        if missing:
+            close = nearest(missing[0], known)
+            hint = f"{f'did you mean {close!r}? ' if close else ''}targets offer {', '.join(known)}"
+            raise UsageError(f"{said}: no target and no script has {name}={missing[0]}\n  help: {hint}")
 
 
 def _values(script: Script, name: str) -> list[str] | None:

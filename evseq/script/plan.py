@@ -13,6 +13,7 @@ from evseq.script import steps as st
 from evseq.script.desk import Desk, ImpossibleError
 from evseq.script.document import Script
 from evseq.script.feeding import append, prefill
+from evseq.script.lint import lint
 from evseq.script.reshaping import beam_select, crop, drop, fork
 from evseq.script.reusing import reload, serialize
 from evseq.script.texts import Greedy, RowText
@@ -49,7 +50,7 @@ def plan(
             _must_be_invalid(desk, event)
         else:
             _attempt(desk, event)
-    _lint(desk)
+    lint(desk)
     if desk.problems:
         raise ScriptError(desk.problems)
     return _finished(desk)
@@ -156,15 +157,3 @@ def _plan_event(desk: Desk, event: Planned) -> None:
             drop(desk, event)
         case _:
             assert_never(event)
-
-
-def _lint(desk: Desk) -> None:
-    for session in desk.sessions.values():
-        desk.vacuous(session)
-    for number, _ in desk.pending:
-        desk.turn_to(number)
-        desk.note(
-            (),
-            f"{desk.word}: nobody asks for reuse afterwards",
-            "follow it with a `reload` that expects prefix.tokens to be refused",
-        )

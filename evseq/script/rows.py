@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,10 +17,13 @@ from evseq.script.compose import Keys, Value
 from evseq.script.kinds import Number, Token
 from evseq.script.wording import tell
 
-__all__ = ["SOURCES", "Each", "Ids", "Random", "RowSource", "Text", "TextFile", "parse_row", "row_data"]
+__all__ = ["SOURCES", "Each", "Ids", "Random", "RowSource", "Text", "TextFile", "lines_of", "parse_row", "row_data"]
 
 MAX_FILE_BYTES = 16 << 20
-"""Far beyond any prompt file; what is longer is named by mistake."""
+"""Far beyond any file of prompts; what is longer is named by mistake."""
+
+MAX_TEXT_BYTES = 1 << 20
+"""A file that is one row: about as many tokens as the longest random row has."""
 
 _Name = Annotated[str, Field(strict=True, min_length=1)]
 
@@ -158,8 +162,8 @@ def _look_into(row: TextFile | Each, path: Keys, label: str, complaints: Complai
         complaints.add(path, f"{label}: {name!r} leads out of the script's folder", "copy the file into it")
     elif not stat.S_ISREG(about.st_mode):
         complaints.add(path, f"{label}: {name!r} is not a file", "name a text file")
-    elif about.st_size > MAX_FILE_BYTES:
-        message = f"{label}: {name!r} has {about.st_size} bytes, at most {MAX_FILE_BYTES} are read"
+    elif about.st_size > (most := MAX_TEXT_BYTES if isinstance(row, TextFile) else MAX_FILE_BYTES):
+        message = f"{label}: {name!r} has {about.st_size} bytes, at most {most} are read"
         complaints.add(path, message, "name a shorter file")
     else:
         _read(row, found, str(folder / name), path, label, complaints)
@@ -168,18 +172,23 @@ def _look_into(row: TextFile | Each, path: Keys, label: str, complaints: Complai
 def _read(row: TextFile | Each, found: Path, file: str, path: Keys, label: str, complaints: Complaints) -> None:
     name = found.name
     try:
-        text = found.read_text(encoding="utf-8")
+        text = found.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         complaints.add(path, f"{label}: {name!r} is not UTF-8 at byte {error.start}", "save the file as UTF-8")
         return
     if not text.strip():
         complaints.add(path, f"{label}: {name!r} is empty", "put a text in, or one case per line")
     elif isinstance(row, Each):
-        lines = tuple(text.splitlines())
+        lines = tuple(lines_of(text))
         for number, line in enumerate(lines, start=1):
             if line.lstrip().startswith("[") and not _is_ids(line):
                 message = f"{label}: {show(line)} begins like a list of ids and is none"
                 complaints.add_beside(file, lines, number, message, "write a JSON list of integers from 0: [1, 2]")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text as an editor counts them: a form feed or U+2028 is part of its line."""
+    return re.split(r"\r?\n", text)
 
 
 def _is_ids(line: str) -> bool:

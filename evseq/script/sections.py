@@ -41,7 +41,7 @@ KEYS = ("evseq", "name", "about", "rows", "arms", "needs", "targets", "events")
 """The keys of a script, in the order of the normal form."""
 
 LAYERS = ("window", "full")
-"""What `needs` may say of a target's layers: one of them has a window, or none has."""
+"""What `needs` may say of a target's layers: one of them has a window (and none one of 1 token), or none has."""
 
 REQUIRED = ("evseq", "name", "about", "rows", "events")
 """The keys every script has."""

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from evseq.script.document import Script
 from evseq.script.number import NumberError, evaluate
-from evseq.script.rows import Each, Ids, Random, RowSource, Text, TextFile
+from evseq.script.rows import Each, Ids, Random, RowSource, Text, TextFile, lines_of
 
 __all__ = [
     "NOMINAL_LENGTH",
@@ -120,7 +120,8 @@ def _number(
 
 def each_lines(script: Script, file: str) -> list[str]:
     """Return the non-empty lines of an `each` file: one case each."""
-    return [line for line in _beside(script, file).read_text(encoding="utf-8").splitlines() if line.strip()]
+    text = _beside(script, file).read_bytes().decode("utf-8")
+    return [line for line in lines_of(text) if line.strip()]
 
 
 def each_line(script: Script, row: Each, number: int | str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from evseq.script.steps import Crop, Fork, Load, Reset, Select
 from evseq.verdict.evidence import Evidence
-from evseq.verdict.result import Case, Finding, Outcome
+from evseq.verdict.result import Case, Check, Finding, Outcome
 
-__all__ = ["explained", "preceded"]
+__all__ = ["explained", "preceded", "sided"]
 
 
 def preceded(evidence: Evidence, finding: Finding) -> Finding:
@@ -21,6 +21,20 @@ def preceded(evidence: Evidence, finding: Finding) -> Finding:
             word = evidence.script.events[step.event].word
             line = evidence.script.place(("events", step.event, word), key=True).line
             return replace(finding, cause=f"the last change of this cache before it: {word} in line {line}")
+    return finding
+
+
+def sided(finding: Finding, findings: Sequence[Finding]) -> Finding:
+    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, or both alike."""
+    by_check = {
+        check: {(found.step, found.row, found.index) for found in findings if found.check is check}
+        for check in (Check.PARITY, Check.GOLDEN)
+    }
+    here = (finding.step, finding.row, finding.index)
+    if finding.check is Check.PARITY and here in by_check[Check.GOLDEN]:
+        return _because(finding, "the cached step moved: it misses the accepted logits too")
+    if finding.check is Check.GOLDEN and finding.actual is not None and here not in by_check[Check.PARITY]:
+        return _because(finding, "cached and uncached agree: both moved alike since the golden was accepted")
     return finding
 
 
@@ -47,5 +61,8 @@ def _with_cause(case: Case, cause: str) -> Case:
     if not case.findings:
         return case
     first, *rest = case.findings
-    both = "; ".join(part for part in (cause, first.cause) if part)
-    return replace(case, findings=(replace(first, cause=both), *rest))
+    return replace(case, findings=(_because(first, cause), *rest))
+
+
+def _because(finding: Finding, cause: str) -> Finding:
+    return replace(finding, cause="; ".join(part for part in (cause, finding.cause) if part))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from evseq.verdict.accounting import accounting, completed
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.first_law import continuity, finite, isolation, parity, reference
+from evseq.verdict.golden import golden
 from evseq.verdict.result import Check, Finding
 from evseq.verdict.second_law import refusal, reuse
 
@@ -19,6 +20,7 @@ CHECKS: dict[Check, Callable[[Evidence], Iterator[Finding]]] = {
     Check.REUSE: reuse,
     Check.FINITE: finite,
     Check.PARITY: parity,
+    Check.GOLDEN: golden,
     Check.CONTINUITY: continuity,
     Check.ISOLATION: isolation,
     Check.ACCOUNTING: accounting,

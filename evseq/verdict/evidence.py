@@ -10,18 +10,20 @@ from evseq.replay.references import References
 from evseq.script.document import Script
 from evseq.script.steps import Load, Step
 from evseq.verdict.result import Check, Finding
+from evseq.verdict.standard import Accepted, Missing
 
 __all__ = ["Evidence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a check may look at."""
+    """What a check may look at. Without a `golden`, missing or not, nobody asked for one."""
 
     recording: Recording
     references: References
     script: Script
     description: Description
+    golden: Accepted | Missing | None = None
 
     def step(self, index: int) -> Step:
         """Return a step of the plan."""

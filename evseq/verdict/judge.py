@@ -9,13 +9,15 @@ import torch
 
 from evseq.replay.recording import Fed, Recording
 from evseq.verdict.allowance import allowance
-from evseq.verdict.cause import preceded
+from evseq.verdict.cause import preceded, sided
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.label import Label
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
+from evseq.verdict.rounding import rounding
 from evseq.verdict.second_law import undamaged
+from evseq.verdict.standard import Accepted, Missing
 
 __all__ = ["judge"]
 
@@ -28,7 +30,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         (finding for check in CHECKS.values() for finding in check(evidence)),
         key=lambda finding: (finding.step, order.index(finding.check)),
     )
-    findings[:1] = [preceded(evidence, finding) for finding in findings[:1]]
+    findings[:1] = [sided(preceded(evidence, finding), findings) for finding in findings[:1]]
     kind = evidence.description.cache(recording.plan.cache)
     assert kind is not None
     return Case(
@@ -40,11 +42,13 @@ def judge(evidence: Evidence, label: Label) -> Case:
         outcome=Outcome.FAILED if findings else Outcome.PASSED if recording.fed else Outcome.UNSUPPORTED,
         reason=None if findings or recording.fed else "raised, as allowed, before anything was observed",
         promise=kind.promise.value,
+        golden=evidence.golden.revision if isinstance(evidence.golden, Accepted) else None,
         dtype=recording.dtype.value,
         observations=sum(len(fed.nodes) for fed in recording.fed),
         findings=tuple(findings),
         notes=tuple(_notes(evidence, findings)),
         margin=_margin(evidence),
+        errors=rounding(recording, evidence.references).ratio,
         latency=_latency(recording),
         peak_cache_bytes=recording.peak_cache_bytes,
         replay_forwards=len(recording.fed) + len(recording.forced),
@@ -56,6 +60,8 @@ def judge(evidence: Evidence, label: Label) -> Case:
 def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
     recording = evidence.recording
     notes = []
+    if isinstance(evidence.golden, Missing) and not evidence.golden.required:
+        notes.append(Note(kind="not recorded", message=evidence.golden.message))
     raised = {evidence.step(failure.step).event for failure in recording.failures}
     wrong = {evidence.step(finding.step).event for finding in findings}
     for event in sorted(recording.plan.loud - wrong):

@@ -20,13 +20,14 @@ class Label:
     replay: str
 
 
-def label(script: Script, case: CaseArms, target: str, *, in_memory: bool) -> Label:
-    """Return the label of one case on one target."""
+def label(script: Script, case: CaseArms, target: str, *, in_memory: bool, revision: str | None = None) -> Label:
+    """Return the label of one case on one target, held to the goldens of `revision` where somebody chose it."""
     file = script.source.file
     if in_memory:
         only = {name: (str(value),) for name, value in case.arms.items()}
         replay = f"evseq.qualify(model, [{file!r}], settings=evseq.pipeline.Settings(only={only}))"
     else:
         arms = [word for name, value in case.arms.items() for word in ("--arm", f"{name}={value}")]
-        replay = shlex.join(["evseq", "run", file, "--target", target, *arms])
+        held = ["--revision", revision] if revision else []
+        replay = shlex.join(["evseq", "run", file, "--target", target, *arms, *held])
     return Label(id=f"{script.name}[{case.id}][{target}]", target=target, replay=replay)

@@ -7,7 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-__all__ = ["Case", "Check", "Exit", "Finding", "Forwards", "Judged", "Latency", "Margin", "Note", "Outcome", "Result"]
+__all__ = [
+    "Case",
+    "Check",
+    "ErrorRatio",
+    "Exit",
+    "Finding",
+    "Forwards",
+    "Judged",
+    "Latency",
+    "Margin",
+    "Note",
+    "Outcome",
+    "Result",
+    "Witnessed",
+]
 
 
 class Check(StrEnum):
@@ -20,6 +34,7 @@ class Check(StrEnum):
     REUSE = "reuse"
     FINITE = "finite"
     PARITY = "parity"
+    GOLDEN = "golden"
     CONTINUITY = "continuity"
     ISOLATION = "isolation"
     ACCOUNTING = "accounting"
@@ -101,6 +116,32 @@ class Margin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRatio:
+    """The largest distance from truth of the cached and of the uncached side over one case's histories, in logits."""
+
+    cached: float
+    uncached: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Cached over uncached; None where the uncached side is truth itself, as in float64."""
+        return self.cached / self.uncached if self.uncached else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnessed:
+    """How the errors of a script compare with what its witness, `file`, says they were on a machine of this kind.
+
+    `drift` is the largest change of an error, of either side and any history, as a share of its allowance; None where
+    no witness tells of this script. `written` says whether the errors of this run were written down.
+    """
+
+    file: str
+    drift: float | None
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One script in one arm on one target."""
 
@@ -112,11 +153,14 @@ class Case:
     outcome: Outcome
     reason: str | None = None  # why unsupported
     promise: str = "exact"
+    golden: str | None = None  # the revision whose golden it was held to
     dtype: str = ""
     observations: int = 0
     findings: tuple[Finding, ...] = ()
     notes: tuple[Note, ...] = ()
     margin: Margin | None = None
+    errors: ErrorRatio | None = None
+    witnessed: Witnessed | None = None
     latency: Latency = Latency(first=None, later=None)
     peak_cache_bytes: int = 0
     replay_forwards: int = 0
@@ -151,7 +195,11 @@ class Forwards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A whole run. `findings` are those that belong to no case: the zeroth check, a reference that is itself wrong."""
+    """A whole run. `findings` are those that belong to no case: the zeroth check, a reference that is itself wrong.
+
+    `asked` are the targets a person named, as written: an engine's bare name stands for all its configurations.
+    `candidates` are the files of candidate goldens that were written.
+    """
 
     cases: tuple[Case, ...]
     targets: tuple[str, ...]
@@ -161,6 +209,8 @@ class Result:
     judged: tuple[Judged, ...] = ()  # one a target
     interrupted: bool = False
     threads: int = 1
+    asked: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
@@ -170,7 +220,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether the release may ship: something was judged and nothing failed."""
+        """Whether the release may ship: something was judged on every target asked for, and nothing failed."""
         return self.exit is Exit.PASSED
 
     @property
@@ -178,9 +228,16 @@ class Result:
         """The exit code every front end gives."""
         if self.interrupted:
             return Exit.INTERRUPTED
-        if self.findings or self.counts[Outcome.FAILED]:
+        if self.findings or self.counts[Outcome.FAILED] or self.candidates:
             return Exit.FAILED
-        return Exit.PASSED if self.counts[Outcome.PASSED] else Exit.NOTHING
+        return Exit.PASSED if self.counts[Outcome.PASSED] and not self.unjudged else Exit.NOTHING
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Return the targets asked for on which no case was judged."""
+        judged = {case.target for case in self.cases if case.outcome is not Outcome.UNSUPPORTED}
+        whole = {target.partition(":")[0] for target in judged}  # an engine's bare name
+        return tuple(target for target in self.asked if target not in judged | whole)
 
     @property
     def replay_forwards(self) -> int:

@@ -158,6 +158,30 @@ class length_dependent(Broken):  # noqa: N801
 
 
 @dataclass(kw_only=True)
+class Noisy(ReferenceSession):
+    """Every step's logits are off by 3e-6, less than float32 is allowed, more than it is off by itself."""
+
+    def prefill(self, batch: Batch) -> Tensor:
+        return _off(super().prefill(batch))
+
+    def append(self, batch: Batch) -> Tensor:
+        return _off(super().append(batch))
+
+
+def _off(logits: Tensor) -> Tensor:
+    return logits + 3e-6 if logits.dtype is torch.float32 else logits
+
+
+@broken()
+class noisy_cached(Broken):  # noqa: N801
+    """The cached path in float32 rounds more than the uncached one, within its allowance."""
+
+    def open(self, layout: Layout) -> Session:
+        opened = self.engine.open(layout)
+        return Noisy(decoder=opened.decoder, layout=opened.layout, storages=opened.storages)
+
+
+@dataclass(kw_only=True)
 class Forgetting(ReferenceSession):
     """Caches like the healthy session, and answers from the token at hand alone."""
 

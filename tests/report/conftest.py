@@ -8,6 +8,7 @@ import pytest
 from evseq.verdict.result import (
     Case,
     Check,
+    ErrorRatio,
     Finding,
     Forwards,
     Judged,
@@ -64,6 +65,7 @@ def passed(script: Path) -> Case:
         dtype="float64",
         observations=6,
         margin=Margin(deviation=3e-14, err=1e-14, allowed=4e-13),
+        errors=ErrorRatio(cached=3e-14, uncached=0.0),
         latency=Latency(first=0.00123, later=0.0004),
         peak_cache_bytes=12800,
         replay_forwards=3,
@@ -81,6 +83,7 @@ def failed(passed: Case, finding: Finding) -> Case:
         outcome=Outcome.FAILED,
         findings=(finding,),
         margin=Margin(deviation=1.0, err=0.0, allowed=4.1e-13),
+        errors=ErrorRatio(cached=1.0, uncached=0.0),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from evseq.errors import UsageError
 from evseq.report.jsonl import JsonLines
-from evseq.verdict.result import Case, Finding, Latency, Margin, Result
+from evseq.verdict.result import Case, ErrorRatio, Finding, Latency, Margin, Result, Witnessed
 
 
 def opened(path: Path) -> JsonLines:
@@ -64,6 +64,9 @@ class TestJsonLines:
             ],
             "notes": [],
             "margin": {"deviation": 1.0, "err": 0.0, "allowed": 4.1e-13, "fraction": 1.0 / 4.1e-13},
+            "golden": None,
+            "errors": {"cached": 1.0, "uncached": 0.0, "ratio": None},
+            "witnessed": None,
             "peak_cache_bytes": 12800,
             "replay_forwards": 3,
             "seconds": 0.5,
@@ -90,9 +93,18 @@ class TestJsonLines:
             "reference_forwards": 5,
             "replay_forwards": 6,
             "seconds": 1.25,
+            "unjudged": [],
+            "candidates": [],
             "interrupted": False,
             "exit": 1,
         }
+
+    def test_candidates_and_targets_that_were_not_judged_are_named(self, tmp_path: Path, result: Result) -> None:
+        file = opened(tmp_path / "run.jsonl")
+        file.report(replace(result, asked=("mine:a",), candidates=("goldens/a.candidate.safetensors",)))
+        file.close()
+        told = lines(tmp_path / "run.jsonl")[1]
+        assert (told["unjudged"], told["candidates"]) == (["mine:a"], ["goldens/a.candidate.safetensors"])
 
     def test_what_belongs_to_no_case_is_in_the_summary(self, tmp_path: Path, result: Result, finding: Finding) -> None:
         file = opened(tmp_path / "run.jsonl")
@@ -111,6 +123,19 @@ class TestJsonLines:
         told = lines(tmp_path / "run.jsonl")[1]
         assert told["margin"] == {"deviation": "NaN", "err": "-Infinity", "allowed": 0.0, "fraction": "Infinity"}
         assert (told["first_token_seconds"], told["later_token_seconds"]) == ("Infinity", None)
+
+    def test_a_case_tells_of_its_rounding_and_its_witness(self, tmp_path: Path, passed: Case) -> None:
+        told = replace(
+            passed,
+            errors=ErrorRatio(cached=3e-6, uncached=2e-6),
+            witnessed=Witnessed(file="goldens/m/r/witness/cpu.json", drift=0.25),
+        )
+        file = opened(tmp_path / "run.jsonl")
+        file.finished(told)
+        file.close()
+        line = lines(tmp_path / "run.jsonl")[1]
+        assert line["errors"] == {"cached": 3e-6, "uncached": 2e-6, "ratio": 1.5}
+        assert line["witnessed"] == {"file": "goldens/m/r/witness/cpu.json", "drift": 0.25, "written": False}
 
     def test_a_run_that_is_killed_leaves_whole_lines(self, tmp_path: Path, passed: Case) -> None:
         file = opened(tmp_path / "run.jsonl")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evseq.report.summary import last_line, notes, unsupported, verdict
-from evseq.verdict.result import Case, Finding, Margin, Note, Result
+from evseq.verdict.result import Case, ErrorRatio, Finding, Margin, Note, Result, Witnessed
 
 
 class TestUnsupported:
@@ -75,6 +75,48 @@ class TestVerdict:
         assert told[2] == "  float64: at most nan of an allowance used, in lost"
 
 
+class TestErrors:
+    def test_nothing_is_said_where_the_uncached_side_is_truth(self, result: Result) -> None:
+        assert [line for line in verdict(result) if "uncached" in line] == []
+
+    def test_the_largest_ratio_of_a_dtype_is_told(self, result: Result, passed: Case) -> None:
+        near = replace(passed, id="near", dtype="float32", errors=ErrorRatio(cached=3e-6, uncached=2e-6))
+        far = replace(near, id="far", errors=ErrorRatio(cached=6e-6, uncached=2e-6))
+        told = verdict(replace(result, cases=(passed, far, near)))
+        assert "  float32: error cached/uncached at most 3, in far" in told
+
+    def test_an_infinite_error_is_the_largest(self, result: Result, passed: Case) -> None:
+        near = replace(passed, id="near", dtype="float32", errors=ErrorRatio(cached=3e-6, uncached=2e-6))
+        lost = replace(near, id="lost", errors=ErrorRatio(cached=float("inf"), uncached=float("inf")))
+        told = verdict(replace(result, cases=(lost, near)))
+        assert "  float32: error cached/uncached at most inf, in lost" in told
+
+
+class TestWitness:
+    def test_nothing_is_said_without_goldens(self, result: Result) -> None:
+        assert [line for line in verdict(result) if "witness" in line] == []
+
+    def test_the_largest_drift_from_each_witness_is_told(self, result: Result, passed: Case) -> None:
+        near = replace(passed, id="near", witnessed=Witnessed(file="w/cpu-float64-plain-torch-2.13.0.json", drift=0.0))
+        far = replace(near, id="far", witnessed=Witnessed(file="w/cpu-float64-plain-torch-2.13.0.json", drift=0.02))
+        assert verdict(replace(result, cases=(near, far)))[-2] == (
+            "  witness: cpu-float64-plain-torch-2.13.0: at most 0.02 of an allowance from then, in far"
+        )
+
+    def test_targets_without_one_are_named_once(self, result: Result, passed: Case) -> None:
+        here = replace(passed, witnessed=Witnessed(file="w/cpu-float64-plain-torch-2.13.0.json", drift=None))
+        there = replace(here, target="reference:window")
+        assert verdict(replace(result, cases=(here, here, there)))[-2] == (
+            "  witness: cpu-float64-plain-torch-2.13.0: none for 3 cases on reference:full, reference:window"
+        )
+
+    def test_one_that_was_written_is_told(self, result: Result, passed: Case) -> None:
+        new = Witnessed(file="w/cpu-float64-plain-torch-2.13.0.json", drift=None, written=True)
+        assert verdict(replace(result, cases=(replace(passed, witnessed=new),)))[-2] == (
+            "  witness: cpu-float64-plain-torch-2.13.0: written of 1 case"
+        )
+
+
 class TestLastLine:
     def test_passed(self, result: Result) -> None:
         assert last_line(result) == "PASSED: 1 case, 1.2 s on 1 thread"
@@ -94,6 +136,23 @@ class TestLastLine:
     def test_nothing_supported(self, result: Result, unsupported: Case) -> None:
         assert last_line(replace(result, cases=(unsupported,))) == (
             "NOTHING SUPPORTED: no case was judged, 1 unsupported, 1.2 s on 1 thread"
+        )
+
+    def test_a_target_asked_for_without_a_judged_case(self, result: Result, unsupported: Case) -> None:
+        lacking = replace(
+            result,
+            cases=(*result.cases, replace(unsupported, target="mine:b")),
+            targets=("reference:full", "mine:b", "mine:a"),
+            asked=("reference", "mine:a", "mine:b"),
+        )
+        assert (verdict(lacking)[2:4], last_line(lacking)) == (
+            ["  mine:b: 1 unsupported", "  mine:a: no cases"],
+            "NOT JUDGED: no case on mine:a, mine:b; 1 case passed elsewhere, 1 unsupported, 1.2 s on 1 thread",
+        )
+
+    def test_candidates_fail_a_run(self, result: Result) -> None:
+        assert last_line(replace(result, candidates=("a", "b", "c"))) == (
+            "FAILED: 0 of 1 case, 1.2 s on 1 thread, 3 candidates written: `evseq golden review`"
         )
 
     def test_interrupted(self, result: Result, failed: Case, passed: Case) -> None:

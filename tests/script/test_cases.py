@@ -170,6 +170,8 @@ class TestLacking:
         ("needs", "on", "reason"),
         [
             ("window", decoder(None, None), "needs a windowed layer"),
+            ("window", decoder(None, 1), "needs a window of at least 2"),
+            ("window", decoder(None, 2), None),
             ("full", decoder(None, 5), "needs a decoder without windows"),
             ("ragged", decoder(without=[Capability.RAGGED]), "needs ragged"),
             ("window, ragged", decoder(5), None),

@@ -139,6 +139,14 @@ class TestParse:
             parsed(SHORT.replace("a: [1, 2]", "a: {each: a.txt}"), file=str(tmp_path / "x.evseq.yaml"))
         assert [problem.message for problem in error.value.problems] == [message]
 
+    def test_a_file_that_is_one_row_may_be_less_long(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_bytes(b"x" * (rows.MAX_TEXT_BYTES + 1))
+        with pytest.raises(ScriptError) as error:
+            parsed(SHORT.replace("a: [1, 2]", "a: {file: a.txt}"), file=str(tmp_path / "x.evseq.yaml"))
+        (problem,) = error.value.problems
+        message = "row 'a': 'a.txt' has 1048577 bytes, at most 1048576 are read"
+        assert (problem.message, problem.help) == (message, "name a shorter file")
+
     def test_a_link_that_leads_out_of_the_folder_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
         (tmp_path / "scripts").mkdir()

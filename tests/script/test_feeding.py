@@ -66,7 +66,8 @@ class TestPrefill:
 
     @pytest.mark.parametrize(("written", "salt"), [("pepper", "pepper"), ("spice", "cumin")])
     def test_salt_is_part_of_the_request(self, written: str, salt: str) -> None:
-        what = script(f"prefill: {{rows: {{a: 1}}, salt: {written}}}", "serialize: {to: saved}")
+        events = ("serialize: {to: saved}", "reload: {from: saved, as: again}", "probe: {on: again}")
+        what = script(f"prefill: {{rows: {{a: 1}}, salt: {written}}}", *events)
         assert the(Save, planned(what, arms={"spice": "cumin"})).request.salt == salt
 
 
@@ -103,6 +104,7 @@ class TestAppend:
             "crop: {by: {which: 1}}",
             "crop: {row: which, to: 1}",
             "beam-select: {x: which}",
+            "probe",
             arms="which: [b]",
         )
         plan = planned(what, arms={"which": "b"})

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from evseq.engines.registry import find
 from evseq.errors import UsageError
+from evseq.geometry import Description
 from evseq.script.document import Script, parse
-from evseq.script.filters import check_filters
+from evseq.script.filters import check_filters, check_offered
 from evseq.script.source import read
 
 ARMED = """\
@@ -133,3 +136,67 @@ class TestCheckFilters:
         with pytest.raises(UsageError) as refused:
             check_filters([armed], {"a": ("x",)})
         assert str(refused.value).endswith("\n  help: values are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, ...")
+
+
+class TestCheckOffered:
+    FULL = "reference:full"
+
+    @pytest.fixture
+    def offered(self) -> dict[str, Description]:
+        plain = find(self.FULL).describe()
+        fast = replace(plain, options={"kernel": ("slow", "fast")})
+        return {self.FULL: plain, "mine:a": fast, "mine:b": replace(fast, options={"kernel": ("odd",)})}
+
+    @pytest.mark.parametrize(
+        "only",
+        [
+            {},
+            {"cache": ("growing", "fixed", "all")},
+            {"chunk": ("9",), "dtype": ("float16",)},
+            {"mine.kernel": ("slow", "odd")},
+            {"transformers.attention": ("anything",)},
+            {"other.kernel": ("fast",)},
+        ],
+    )
+    def test_what_a_target_may_have_is_accepted(
+        self, only: Mapping[str, tuple[str, ...]], plain: Script, offered: dict[str, Description]
+    ) -> None:
+        check_offered([plain], only, offered=offered)
+
+    @pytest.mark.parametrize(
+        ("only", "told"),
+        [
+            (
+                {"cache": ("growing", "fixd")},
+                (
+                    "no target and no script has cache=fixd\n"
+                    "  help: did you mean 'fixed'? targets offer growing, fixed, ring"
+                ),
+            ),
+            ({"cache": ("zzz",)}, "no target and no script has cache=zzz\n  help: targets offer growing, fixed, ring"),
+            (
+                {"mine.kernel": ("fats",)},
+                (
+                    "no target and no script has mine.kernel=fats\n"
+                    "  help: did you mean 'fast'? targets offer slow, fast, odd"
+                ),
+            ),
+            ({"mine.kernl": ("slow",)}, "no target has an option 'mine.kernl'\n  help: did you mean 'mine.kernel'?"),
+            ({"mine.zzzzzz": ("slow",)}, "no target has an option 'mine.zzzzzz'\n  help: options are mine.kernel"),
+            ({"reference.kernel": ("x",)}, "no target has an option 'reference.kernel'\n  help: it has none"),
+        ],
+    )
+    def test_what_no_case_could_have_is_answered_with_what_targets_offer(
+        self, only: Mapping[str, tuple[str, ...]], told: str, plain: Script, offered: dict[str, Description]
+    ) -> None:
+        with pytest.raises(UsageError) as refused:
+            check_offered([plain], only, offered=offered, said="--arm")
+        assert str(refused.value) == f"--arm: {told}"
+
+    def test_what_a_script_lists_is_its_own_business(self, tmp_path: Path, offered: dict[str, Description]) -> None:
+        text = PLAIN.replace("events:", "arms:\n  cache: [growing, paged]\n  reference.kernel: [x]\nevents:")
+        listing = parse(read(written(tmp_path / "listing.evseq.yaml", text)))
+        check_offered([listing], {"cache": ("paged",), "reference.kernel": ("x",)}, offered=offered)
+
+    def test_without_targets_nothing_is_known(self, plain: Script) -> None:
+        check_offered([plain], {"cache": ("paged",), "mine.kernel": ("x",)}, offered={})

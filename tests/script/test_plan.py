@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from evseq.geometry import PositionRule, WindowCounts
@@ -225,7 +227,9 @@ class TestExpectations:
 class TestWithoutATarget:
     """Only what is wrong on every target is told."""
 
-    TEXT = "a: {text: some words}, b: {random: {length: 2*window, seed: 1}}, c: [1, 2, 3, 8]"
+    TEXT = MappingProxyType(
+        {"a": "{text: some words}", "b": "{random: {length: 2*window, seed: 1}}", "c": "[1, 2, 3, 8]"}
+    )
 
     @pytest.mark.parametrize(
         "events",
@@ -234,12 +238,12 @@ class TestWithoutATarget:
             ["prefill: {rows: {a: length-30}}"],
             ["prefill: {rows: {c: window}}"],
             ["prefill: [a, b]", "append: {next: 30}"],
-            ["prefill: [a]", "crop: {by: 30}"],
-            ["prefill: [a]", "crop: {to: 8}"],
-            ["prefill: [a]", "crop: {to: length-8}"],
-            ["prefill: {rows: {c: 3}}", "crop: {by: window}"],
+            ["prefill: [a]", "crop: {by: 30}", "probe"],
+            ["prefill: [a]", "crop: {to: 8}", "probe"],
+            ["prefill: [a]", "crop: {to: length-8}", "probe"],
+            ["prefill: {rows: {c: 3}}", "crop: {by: window}", "probe"],
             ["prefill: {rows: {c: 1}}", "append: {next: window-8}"],
-            ["prefill: {rows: {c: 1}}", "append: {greedy: window}", "crop: {by: 9}", "crop: {by: 9}"],
+            ["prefill: {rows: {c: 1}}", "append: {greedy: window}", "crop: {by: 9}", "crop: {by: 9}", "probe"],
             ["prefill: [a]", "crop: {by: 99, expect: invalid}"],
             ["prefill: {rows: {c: 3}}", "crop: {by: window, expect: invalid}"],
             ["prefill: {rows: {c: capacity}, expect: invalid}"],
@@ -304,7 +308,7 @@ class TestWithoutATarget:
                 ["prefill: {rows: {c: window}}", "drop", "prefill: {rows: {c: 3}}", "crop: {by: 1, expect: invalid}"],
                 "11:11 crop: expected to be invalid, but this event is possible | drop the expectation",
             ),
-            (["prefill: [b, d]"], "8:18 prefill: no row 'd' | rows here: a, b, c"),
+            (["prefill: [b, d]"], "8:18 prefill: no row 'd' | rows here: b"),
         ],
     )
     def test_what_is_wrong_everywhere_is_told(self, events: list[str], fault: str) -> None:

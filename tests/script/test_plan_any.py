@@ -234,7 +234,7 @@ def held(row: Row, number: int, size: int) -> bool:
 def test_a_prefill_feeds_every_token_once_in_order_however_it_is_padded_and_cut(
     fed: dict[str, int], arms: dict[str, int | str], on: Description
 ) -> None:
-    rows = ", ".join(f"{name}: {list(text)}" for name, text in TEXTS.items())
+    rows = {name: str(list(text)) for name, text in TEXTS.items()}
     asked = ", ".join(f"{name}: {count}" for name, count in fed.items())
     parts = feeds(planned(script(f"prefill: {{rows: {{{asked}}}}}", rows=rows), arms=arms, on=on))
     chunk = arms["chunk"] if arms["chunk"] != "whole" else 99

@@ -33,7 +33,7 @@ class TestCrop:
         assert tokens == [60, 12, 61, 13, 12, 12]
 
     def test_rows_cropped_at_the_same_column_leave_no_masked_slot(self) -> None:
-        plan = planned(script("prefill: {rows: {a: 4, b: 4}}", "crop: {by: 2}"))
+        plan = planned(script("prefill: {rows: {a: 4, b: 4}}", "crop: {by: 2}", "probe"))
         assert Capability.RAGGED not in plan.needs
 
     def test_a_copy_knows_how_wide_its_source_was(self) -> None:
@@ -49,7 +49,7 @@ class TestCrop:
         assert [step.after.furthest for step in plan.steps if isinstance(step, Fork | Read)] == [5, 5, 5]
 
     def test_columns_behind_the_last_kept_token_are_cut(self) -> None:
-        what = script("prefill: {rows: {a: 4, b: 2}}", "crop: {by: 1}")
+        what = script("prefill: {rows: {a: 4, b: 2}}", "crop: {by: 1}", "probe")
         assert the(Crop, planned(what, arms={"padding": "left"})).after.columns == 3
         right = planned(what, arms={"padding": "right"})
         assert the(Crop, right).after == State(
@@ -66,7 +66,7 @@ class TestCrop:
         )
 
     def test_rows_are_cropped_each_by_its_own_number(self) -> None:
-        plan = planned(script("prefill: {rows: {a: 4, b: 3}}", "crop: {by: {b: length-1, a: 1}}"))
+        plan = planned(script("prefill: {rows: {a: 4, b: 3}}", "crop: {by: {b: length-1, a: 1}}", "probe"))
         assert the(Crop, plan).lengths == (3, 1)
 
     def test_a_row_may_lose_all(self) -> None:
@@ -93,30 +93,30 @@ class TestLayout:
         assert self.layouts("prefill: {rows: {a: 3}}", capacity=9) == [(1, 9, 0)]
 
     def test_depth_is_the_deepest_crop(self) -> None:
-        assert self.layouts("prefill: {rows: {a: 5}}", "crop: {by: 1}", "append: {next: 1}", "crop: {by: 3}") == [
-            (1, 5, 3)
-        ]
+        events = ("crop: {by: 1}", "append: {next: 1}", "crop: {by: 3}", "probe")
+        assert self.layouts("prefill: {rows: {a: 5}}", *events) == [(1, 5, 3)]
 
     def test_crops_without_a_forward_between_add_up(self) -> None:
-        assert self.layouts("prefill: {rows: {a: 6}}", "crop: {by: 1}", "crop: {by: 2}") == [(1, 6, 3)]
+        assert self.layouts("prefill: {rows: {a: 6}}", "crop: {by: 1}", "crop: {by: 2}", "probe") == [(1, 6, 3)]
 
     def test_tokens_once_overwritten_are_not_there_for_a_later_crop(self) -> None:
-        assert self.layouts("prefill: {rows: {a: 6}}", "crop: {to: 4}", "append: {next: 1}", "crop: {to: 3}") == [
-            (1, 6, 3)
-        ]
+        events = ("crop: {to: 4}", "append: {next: 1}", "crop: {to: 3}", "probe")
+        assert self.layouts("prefill: {rows: {a: 6}}", *events) == [(1, 6, 3)]
 
     def test_depth_is_counted_in_columns_where_pads_are_cut_too(self) -> None:
-        right = self.layouts("prefill: {rows: {a: 5, b: 1}}", "crop: {by: {a: 4}}", padding="right")
-        ragged = self.layouts("prefill: {rows: {a: 2, b: 2}}", "append: {next: 3, rows: [a]}", "crop: {by: {a: 4}}")
+        cut = ("crop: {by: {a: 4}}", "probe")
+        right = self.layouts("prefill: {rows: {a: 5, b: 1}}", *cut, padding="right")
+        ragged = self.layouts("prefill: {rows: {a: 2, b: 2}}", "append: {next: 3, rows: [a]}", *cut)
         assert (right, ragged) == ([(2, 5, 4)], [(2, 5, 4)])
 
     def test_masked_slots_that_are_cut_too_count(self) -> None:
-        waiting = ("append: {next: 2, rows: [a]}", "append: {next: 1, rows: [b]}", "crop: {by: {a: 2, b: 1}}")
-        assert self.layouts("prefill: {rows: {a: 4, b: 4}}", *waiting) == [(2, 7, 3)]
+        waiting = ("append: {next: 2, rows: [a]}", "append: {next: 1, rows: [b]}")
+        back = ("crop: {by: {a: 2, b: 1}}", "probe")
+        assert self.layouts("prefill: {rows: {a: 4, b: 4}}", *waiting, *back) == [(2, 7, 3)]
 
     def test_a_row_that_waits_for_others_is_rolled_back_from_where_it_once_was(self) -> None:
         rows = "a: [1, 2, 3, 4, 5, 6, 7, 8], b: [1, 2, 3, 4, 5, 6, 7, 8]"
-        back = ("crop: {row: b, to: 5}", "append: {next: 1, rows: [b]}", "crop: {row: b, to: 3}")
+        back = ("crop: {row: b, to: 5}", "append: {next: 1, rows: [b]}", "crop: {row: b, to: 3}", "probe")
         (layout,) = planned(script("prefill: [a, b]", *back, rows=rows)).layouts
         assert layout.depth == 5
 
@@ -132,20 +132,6 @@ class TestLayout:
         )
         assert [type(step) for step in plan.steps] == [Open, Feed, Reset, Feed, Feed]
         assert [layout.capacity for layout in plan.layouts] == [5]
-
-    def test_buffers_kept_under_a_name_that_another_session_took_are_gone(self) -> None:
-        plan = planned(
-            script(
-                "prefill: {rows: {a: 2}}",
-                "prefill: {rows: {a: 3}, as: other}",
-                "drop: {keep: buffers}",
-                "fork: {on: other, as: main}",
-                "append: {next: 1}",
-                "drop",
-                "prefill: {rows: {a: 1}}",
-            )
-        )
-        assert [step.group for step in plan.steps if isinstance(step, Open)] == [0, 1, 2]
 
 
 class TestBeams:

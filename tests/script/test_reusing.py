@@ -30,7 +30,8 @@ class TestReuse:
         assert feeds(plan, "again")[0].tokens == ((13,), (22,))
 
     def test_a_text_row_asks_with_its_text(self) -> None:
-        what = script("prefill: [a]", "serialize: {to: saved}", rows="a: {text: hi}")
+        events = ("serialize: {to: saved}", "reload: {from: saved, as: again}", "probe: {on: again}")
+        what = script("prefill: [a]", *events, rows="a: {text: hi}")
         plan = planned(what, tokenize=lambda text: tuple(text.encode()), on=decoder(vocab=256))
         assert the(Save, plan).request.rows[0].text == "hi"
 

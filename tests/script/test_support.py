@@ -22,15 +22,18 @@ CHANGED = (
     ("needed", "events"),
     [
         (Capability.BATCH, ["prefill: [a, b]"]),
-        (Capability.BATCH, ["prefill: [a]", "beam-select: {x: a, y: a}"]),
+        (Capability.BATCH, ["prefill: [a]", "beam-select: {x: a, y: a}", "probe"]),
         (Capability.PADDING, ["prefill: [a, b]"]),
         (Capability.RAGGED, ["prefill: {rows: {a: 2, b: 2}}", "append: {next: 1, rows: [a]}"]),
         (Capability.RAGGED, ["prefill: {rows: {a: 2, b: 2}}", "append: {ids: {a: [1], b: [1, 2]}}"]),
-        (Capability.RAGGED, ["prefill: {rows: {a: 3, b: 3}}", "crop: {row: a, by: 1}"]),
-        (Capability.BEAM, ["prefill: [a]", "beam-select: {x: a}"]),
-        (Capability.CROP, ["prefill: [a]", "crop: {by: 1}"]),
+        (Capability.RAGGED, ["prefill: {rows: {a: 3, b: 3}}", "crop: {row: a, by: 1}", "probe"]),
+        (Capability.BEAM, ["prefill: [a]", "beam-select: {x: a}", "probe"]),
+        (Capability.CROP, ["prefill: [a]", "crop: {by: 1}", "probe"]),
         (Capability.FORK, ["prefill: [a]", "fork: {as: twin}", "probe: {on: twin}"]),
-        (Capability.SERIALIZE, ["prefill: [a]", "serialize: {to: saved}"]),
+        (
+            Capability.SERIALIZE,
+            ["prefill: [a]", "serialize: {to: s}", "reload: {from: s, as: t}", "probe: {on: t}"],
+        ),
         (Capability.RESET, ["prefill: [a]", "drop: {keep: buffers}", "prefill: [b]"]),
         (Capability.TOGETHER, ["prefill: {rows: {a: 2}}", "append: {next: 2, together: true}"]),
         (
@@ -139,19 +142,21 @@ class TestCropPastTheWindow:
     )
 
     def test_a_crop_once_more_was_fed_than_the_window(self) -> None:
-        what = script("prefill: {rows: {a: 5}}", "crop: {by: 1}")
+        what = script("prefill: {rows: {a: 5}}", "crop: {by: 1}", "probe")
         assert reason(what, on=self.STIFF) == "cache 'stiff' cannot crop once fed more than its window"
 
     def test_also_when_that_was_before_another_crop_or_a_copy(self) -> None:
-        twin = ("fork: {as: twin}", "append: {next: 1, on: twin}", "crop: {by: 3, on: twin}")
+        twin = ("fork: {as: twin}", "append: {next: 1, on: twin}", "crop: {by: 3, on: twin}", "probe: {on: twin}")
         what = script("prefill: {rows: {a: 5}}", *twin)
         assert reason(what, on=self.STIFF) == "cache 'stiff' cannot crop once fed more than its window"
 
     def test_not_as_long_as_the_window_holds_all(self) -> None:
-        assert planned(script("prefill: {rows: {a: 4}}", "crop: {by: 1}"), on=self.STIFF).steps
+        assert planned(script("prefill: {rows: {a: 4}}", "crop: {by: 1}", "probe"), on=self.STIFF).steps
 
     def test_not_where_there_is_no_window(self) -> None:
-        assert planned(script("prefill: [a]", "crop: {by: 1}"), on=replace(self.STIFF, geometry=FULL.geometry)).steps
+        assert planned(
+            script("prefill: [a]", "crop: {by: 1}", "probe"), on=replace(self.STIFF, geometry=FULL.geometry)
+        ).steps
 
 
 class TestTokenizer:

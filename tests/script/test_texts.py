@@ -69,6 +69,13 @@ class TestOnATarget:
         assert known(what, arms={"a": 1}) == {"a": RowText(tokens=bytes_of("a text"), text="a text")}
         assert known(what, arms={"a": 2}) == {"a": RowText(tokens=(3, 1, 4))}
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    def test_a_line_ends_where_an_editor_ends_it(self, end: str, tmp_path: Path) -> None:
+        odd = "page one\fpage two\u2028still\x85the\x1csame\rline"
+        (tmp_path / "cases.txt").write_bytes(f"{odd}{end}another{end}".encode())
+        what = rows("a: {each: cases.txt}", file=str(tmp_path / "x.evseq.yaml"))
+        assert each_lines(what, "cases.txt") == [odd, "another"]
+
     def test_lines_that_hold_nothing_are_no_cases(self, beside: Path) -> None:
         what = rows("a: {each: cases.txt}", file=str(beside))
         (row,) = what.rows.values()

@@ -28,6 +28,8 @@ SPREAD = 0.15
 
 WINDOW = 8
 
+LEAST_WINDOW = 2
+
 TINY: dict[str, Scalar] = {
     "vocab_size": 256,
     "hidden_size": 64,
@@ -67,9 +69,26 @@ def configure(model_type: str, settings: Mapping[str, Scalar]) -> PreTrainedConf
         words: dict[str, Any] = {key: value for key, value in TINY.items() if _settable(stock, key)}
         words |= SPECIAL.get(model_type, {}) | _sliding(stock, settings) | dict(settings)
         try:
-            return AutoConfig.for_model(model_type, **words)
+            config = AutoConfig.for_model(model_type, **words)
         except Exception as error:  # each configuration class checks its values with errors of its own
             raise TargetError(f"new/{model_type}: {error}\n  help: correct the settings of the target") from error
+        _refuse_empty(config)
+        return config
+
+
+def _refuse_empty(config: PreTrainedConfig) -> None:
+    """Raise `TargetError` for sizes that the library takes, and no decoder can be judged with."""
+    for key in ("num_hidden_layers", "vocab_size"):
+        if getattr(config, key) < 1:
+            raise TargetError(f"new/{config.model_type}: {key} is {getattr(config, key)}\n  help: give it 1 or more")
+    for layer in get_layer_types_and_kwargs(config)[1]:
+        window = layer.get("sliding_window")
+        if window is not None and window < LEAST_WINDOW:
+            raise TargetError(
+                f"new/{config.model_type}: sliding_window is {window}; of a window of 1 the library's dynamic cache "
+                "keeps every slot\n"
+                f"  help: give it {LEAST_WINDOW} or more"
+            )
 
 
 def _settable(stock: PreTrainedConfig, key: str) -> bool:

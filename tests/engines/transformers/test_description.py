@@ -117,6 +117,15 @@ def test_quantised_weights_are_refused() -> None:
             "new/mistral?slidin_window=8",
             "new/mistral: its configuration has no 'slidin_window'\n  help: did you mean 'sliding_window'?",
         ),
+        ("new/llama?num_hidden_layers=0", "new/llama: num_hidden_layers is 0\n  help: give it 1 or more"),
+        ("new/llama?vocab_size=0", "new/llama: vocab_size is 0\n  help: give it 1 or more"),
+        (
+            "new/mistral?sliding_window=1",
+            (
+                "new/mistral: sliding_window is 1; of a window of 1 the library's dynamic cache keeps every slot\n"
+                "  help: give it 2 or more"
+            ),
+        ),
         (
             "new/t5",
             "t5: transformers has no causal language model of this type\n  help: name a decoder, such as llama or gpt2",

@@ -1,0 +1,71 @@
+"""Ending: how a command may end, as an exit code and what is printed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+from evseq.errors import EvseqError
+from evseq.settings import TRACEBACK
+from evseq.verdict.result import Exit
+
+__all__ = ["ended"]
+
+
+def ended(command: Callable[[], int | None]) -> int:
+    """Run `command` and return the exit code; every error a person can mend is printed without a traceback.
+
+    A request to end the process does what an interrupt does: what finished is reported.
+    """
+    try:
+        with _terminated_as_interrupted():
+            return int(command() or Exit.PASSED)
+    except click.ClickException as error:
+        error.show()
+        return Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("evseq: interrupted", err=True)
+        return Exit.INTERRUPTED
+    except EvseqError as error:
+        click.echo(str(error), err=True)
+        return error.exit_code
+    except SystemExit as stop:
+        if not _by_terminal(stop):
+            return _internal(stop)
+        # So click and rich end a command whose output nobody reads on, as under `| head`: nothing has failed.
+        return Exit.INTERRUPTED if stop.code == 1 else int(stop.code or 0)
+    except Exception as error:  # noqa: BLE001 - the last one to know what happened
+        return _internal(error)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _by_terminal(stop: SystemExit) -> bool:
+    """Return whether click or rich ended the process, and no code that evseq called."""
+    *_, (frame, _) = traceback.walk_tb(stop.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("click", "rich")
+
+
+def _internal(error: BaseException) -> Exit:
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    else:
+        told = f"evseq: internal error: {type(error).__name__}: {error}"
+        click.echo(f"{told}\n  help: {TRACEBACK}=1 shows where; it is a fault of evseq", err=True)
+    return Exit.INTERNAL

@@ -1,0 +1,118 @@
+"""Candidate: a golden that nobody accepted yet, with what its review needs and no model."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evseq.cache.damage import FieldDamaged, NotThere
+from evseq.cache.replacing import replacing
+from evseq.golden.golden import Golden, read, write
+from evseq.golden.root import Place, Root
+
+__all__ = ["Candidate", "Change", "JudgedCase", "Told", "Use", "load", "remove", "store"]
+
+VERSION = 1
+
+
+class Change(StrEnum):
+    """What a candidate is to the golden of its name."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    FORMAT = "format only"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Told(_Part):
+    """The first finding of one check at one event of a case."""
+
+    check: str
+    place: str
+    message: str
+
+
+class JudgedCase(_Part):
+    """How a case of the run that made the candidate ended, had nobody asked for goldens."""
+
+    id: str
+    outcome: str
+    told: tuple[Told, ...] = ()
+
+
+class Use(_Part):
+    """Rows of the golden that one event feeds, in any arm: a script's row, the index of its token, the golden's row."""
+
+    event: str
+    place: str
+    rows: tuple[tuple[str, int, int], ...]
+
+
+class Candidate(_Part):
+    """The provenance of a candidate, and what each check said.
+
+    `seal` is that of the golden beside it. `commit` is None outside a repository; `unclean` are files that had
+    uncommitted changes. `repeats` says whether truth, computed twice, had the same bits.
+    """
+
+    version: int = VERSION
+    model: str
+    revision: str
+    script: str
+    seal: str
+    change: Change
+    target: str
+    made: datetime
+    commit: str | None
+    unclean: tuple[str, ...] = ()
+    libraries: dict[str, str]
+    processor: str
+    weights: str
+    finite: bool
+    repeats: bool
+    cases: tuple[JudgedCase, ...]
+    uses: tuple[Use, ...]
+
+    @property
+    def place(self) -> Place:
+        """What its golden will be called."""
+        return Place(model=self.model, revision=self.revision, script=self.script)
+
+
+def store(root: Root, golden: Golden, candidate: Candidate) -> Path:
+    """Write both halves, the sidecar last: without it nothing is a candidate. Raises CacheError."""
+    path = root.candidate(candidate.place)
+    root.sidecar(candidate.place).unlink(missing_ok=True)
+    write(path, golden)
+    sealed = candidate.model_copy(update={"seal": read(path).seal})
+    with replacing(root.sidecar(candidate.place)) as file:
+        file.write((json.dumps(sealed.model_dump(mode="json"), indent=1) + "\n").encode())
+    return path
+
+
+def load(root: Root, place: Place) -> tuple[Candidate, Golden]:
+    """Read both halves. Raises CacheError where one is missing, damaged, or not the other's."""
+    path = root.sidecar(place)
+    try:
+        candidate = Candidate.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise NotThere(path, "no such file: its candidate cannot be reviewed") from None
+    except ValidationError as error:
+        raise FieldDamaged(path, f"not what a candidate says: {error}") from None
+    golden = read(root.candidate(place))
+    if golden.seal != candidate.seal or candidate.place != place:
+        raise FieldDamaged(path, "it is about another candidate than the file beside it")
+    return candidate, golden
+
+
+def remove(root: Root, place: Place) -> None:
+    """Remove both halves."""
+    root.sidecar(place).unlink(missing_ok=True)
+    root.candidate(place).unlink(missing_ok=True)

@@ -1,0 +1,191 @@
+"""Ledger: which goldens were adopted, when and why. Each entry is chained to the one before it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evseq.cache.canonical import canonical
+from evseq.cache.replacing import replacing
+from evseq.errors import EvseqError
+from evseq.golden.lock import locked
+from evseq.golden.relation import Limits, Relation
+
+__all__ = ["Action", "Entry", "Figures", "Ledger", "LedgerError", "append"]
+
+HEADER = "# Goldens of this model that a person accepted. Written by `evseq golden`, only ever at the end.\n"
+
+HELP = "take the file back from version control; entries are only added, by `evseq golden accept` and `prune`"
+
+WIDTH = 120
+"""Columns after which a long reason is folded."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # without libyaml: the same, slower
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class LedgerError(EvseqError):
+    """A ledger is not what was written. Nothing it vouches for can be relied on until it is taken back."""
+
+
+class Action(StrEnum):
+    """What was done with goldens."""
+
+    ACCEPTED = "accepted"
+    PRUNED = "pruned"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Figures(_Part):
+    """How far a golden is from the one before.
+
+    The largest share of an allowance, the largest divergence in nats, and how many next tokens are others.
+    """
+
+    share: float
+    kl: float
+    flips: int
+
+
+class Entry(_Part):
+    """One decision about goldens of one revision.
+
+    `parent` is the other revision `drift` is against; without one it is against the goldens replaced. `weights` is the
+    digest of `weights.source`, `scripts` has the seal of each golden, None where it was pruned. `commit`, `libraries`
+    and `processor` are those that produced the logits. `entry` chains the content to the entry before.
+    """
+
+    revision: str
+    date: dt.date
+    reason: str
+    action: Action
+    parent: str | None = None
+    relation: Relation | None = None
+    limits: Limits | None = None
+    weights: str | None
+    scripts: dict[str, str | None]
+    commit: str | None = None
+    libraries: dict[str, str] = {}
+    processor: str | None = None
+    drift: dict[str, Figures] | None = None
+    entry: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """All entries of one model, the oldest first."""
+
+    entries: tuple[Entry, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and verify a ledger; there is nothing in one that is not there. Raises LedgerError."""
+        return cls(entries=_parsed(path, _bytes(path)))
+
+    def words(self, revision: str) -> dict[str, Entry]:
+        """Return the latest entry about each script accepted at a revision, those pruned since left out."""
+        latest = {script: entry for entry in self.entries if entry.revision == revision for script in entry.scripts}
+        return {script: entry for script, entry in latest.items() if entry.scripts[script] is not None}
+
+    def seal(self, revision: str, script: str) -> str | None:
+        """Return the seal of the golden that was accepted last; None where there is none, or it was pruned."""
+        entry = self.words(revision).get(script)
+        return None if entry is None else entry.scripts[script]
+
+    def labels(self, weights: str) -> tuple[str, ...]:
+        """Return the revisions that have accepted goldens of these weights, the newest last."""
+        newest_first = dict.fromkeys(entry.revision for entry in reversed(self.entries))
+        known = [label for label in newest_first if any(e.weights == weights for e in self.words(label).values())]
+        return tuple(reversed(known))
+
+    def latest_revision(self, *, other_than: str) -> str | None:
+        """Return the revision, other than one, that has goldens and was accepted last."""
+        revisions = [entry.revision for entry in reversed(self.entries) if entry.action is Action.ACCEPTED]
+        return next((label for label in revisions if label != other_than and self.words(label)), None)
+
+
+def append(path: Path, entry: Entry) -> Entry:
+    """Add an entry and return it chained; what stands in the file stays as it is, comments included.
+
+    Any number of writers may append at once. Raises LedgerError for a ledger that is not sound, before or after.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.parent):
+        old = _bytes(path)
+        entries = _parsed(path, old)
+        chained = entry.model_copy(update={"entry": _link(entries, entry)})
+        new = (old if old.strip() else HEADER.encode()).rstrip() + b"\n" + _text(chained).encode()
+        _parsed(path, new)  # never write what cannot be read again
+        with replacing(path) as file:
+            file.write(new)
+    return chained
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be read: {error.strerror}\n  help: check its permissions") from None
+
+
+def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        data = [] if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise LedgerError(f"{path}:{line}: no YAML: {error.problem}\n  help: {HELP}") from None
+    except (yaml.YAMLError, ValueError) as error:  # bytes that are no text, a date that is none
+        raise LedgerError(f"{path}:1: no YAML: {' '.join(str(error).split())}\n  help: {HELP}") from None
+    finally:
+        loader.dispose()
+    if not isinstance(data, list):
+        raise LedgerError(f"{path}:1: not a list of entries\n  help: {HELP}")
+    entries: list[Entry] = []
+    for place, raw in enumerate(data):
+        where = f"{path}:{node.value[place].start_mark.line + 1}"
+        entries.append(_verified(where, raw, entries))
+    return tuple(entries)
+
+
+def _verified(where: str, raw: object, before: list[Entry]) -> Entry:
+    try:
+        entry = Entry.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "entry"
+        raise LedgerError(f"{where}: {key}: {first['msg'].lower()}\n  help: {HELP}") from None
+    if lost := [name for name in Entry.model_fields if name not in entry.model_fields_set]:
+        raise LedgerError(f"{where}: {lost[0]}: field required\n  help: {HELP}")
+    if entry.entry != (link := _link(before, entry)):
+        raise LedgerError(
+            f"{where}: revision {entry.revision!r} of {entry.date}: a line of this entry was edited, or entries before "
+            f"it were removed or reordered: its chain is {link[:12]}, recorded {entry.entry[:12]}\n  help: {HELP}"
+        )
+    return entry
+
+
+def _link(before: list[Entry] | tuple[Entry, ...], entry: Entry) -> str:
+    previous = before[-1].entry if before else ""
+    content = entry.model_dump(mode="json", exclude={"entry"})
+    return hashlib.sha256(canonical([previous, content], place="ledger entry")).hexdigest()
+
+
+def _text(entry: Entry) -> str:
+    # A date that is one is not quoted.
+    data = entry.model_dump(mode="json") | {"date": entry.date}
+    text: str = yaml.dump([data], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+    return text

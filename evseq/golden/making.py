@@ -1,0 +1,198 @@
+"""Making: the candidate of one script, from truth over every arm, whatever the run selected."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from evseq.cache.canonical import Scalar
+from evseq.engines.registry import healthy
+from evseq.errors import UsageError
+from evseq.geometry import Dtype
+from evseq.golden.candidate import Candidate, Change, JudgedCase, Told, Use, store
+from evseq.golden.drift import drift
+from evseq.golden.forms import form_of
+from evseq.golden.golden import Golden
+from evseq.golden.histories import arranged
+from evseq.golden.root import Root
+from evseq.golden.shelf import Shelved
+from evseq.golden.terms import Terms
+from evseq.golden.working_tree import commit, unclean
+from evseq.replay.contents import same_bits
+from evseq.replay.group import truths
+from evseq.replay.references import References
+from evseq.replay.target import Target
+from evseq.script.cases import cases
+from evseq.script.document import Script
+from evseq.script.lower import Lowered, lower
+from evseq.script.steps import Damage, Feed, Load, Plan
+from evseq.verdict.allowance import allowance
+from evseq.verdict.result import Case, Check, Outcome
+
+__all__ = ["propose"]
+
+
+def propose(
+    script: Script,
+    target: Target,
+    shelved: Shelved,
+    *,
+    terms: Terms,
+    identity: Mapping[str, Scalar],
+    judged: Sequence[Case],
+) -> Path | None:
+    """Write a candidate for `script` and return its file; None where nothing would change, or nothing is supported.
+
+    Truth is computed twice over the product of all arms. `judged` are the cases of the run, which a review is told of.
+    Raises UsageError for a target with a planted fault, and without a folder to write to; CacheError where that refuses;
+    UnusableError where the model does.
+    """
+    if healthy(target.text) != target.text:
+        raise UsageError(
+            f"{target.text}: no goldens are made of a planted fault\n  help: name the target without it, or leave "
+            "--update-goldens out"
+        )
+    if terms.root is None:
+        raise UsageError("no folder of goldens to write candidates to\n  help: give Terms a root")
+    root = Root(folder=terms.root)
+    made = _made(script, target, shelved, terms=terms)
+    if made is None:
+        return None
+    change = _change(made.golden, shelved.golden)
+    if change is None:
+        return None
+    candidate = Candidate(
+        model=shelved.place.model,
+        revision=shelved.place.revision,
+        script=script.name,
+        seal="",  # known once it is written
+        change=change,
+        target=target.text,
+        made=datetime.now(UTC).replace(microsecond=0),
+        commit=commit(root.folder),
+        unclean=unclean(root.folder, besides=root.folder),
+        libraries=_libraries(identity),
+        processor=_processor(identity),
+        weights=str(identity["weights.source"]),
+        finite=made.golden.logits.finite,
+        repeats=made.repeats,
+        cases=tuple(_case(case) for case in judged),
+        uses=made.uses,
+    )
+    return store(root, made.golden, candidate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    golden: Golden
+    repeats: bool
+    uses: tuple[Use, ...]
+
+
+def _made(script: Script, target: Target, shelved: Shelved, *, terms: Terms) -> _Made | None:
+    greedy: dict[tuple[int, ...], int] = {}
+
+    def choose(tokens: tuple[int, ...]) -> int:
+        greedy[tokens] = target.greedy(tokens)
+        return greedy[tokens]
+
+    description = target.description
+    every = cases(script, description, engine=target.name, mode="all")
+    lowered = lower(script, every, description=description, tokenize=target.tokenize, greedy=choose)
+    references = truths(lowered, target)
+    if references is None:
+        return None
+    again = truths(lowered, target)
+    histories, nodes = arranged(lowered.tree, references.nodes)
+    places = references.places(nodes)
+    truth = references.truth[places]  # row vocab
+    golden = Golden(
+        script=script.name,
+        identity=shelved.identity,
+        histories=histories,
+        logits=form_of(terms.form, truth),
+        allowed=_allowed(references)[places].float(),
+        greedy=greedy,
+        deciding=description.deciding,
+        layers=references.layers,
+    )
+    rows = {node: row for row, node in enumerate(nodes)}
+    return _Made(
+        golden=golden,
+        repeats=again is not None and same_bits(again.truth, references.truth),
+        uses=_uses(script, lowered, rows),
+    )
+
+
+def _allowed(references: References) -> torch.Tensor:
+    """Return what each history may be off in the deciding dtype, float32's rounding of the file included."""
+    return allowance(references.deciding.dtype, references) + Dtype.FLOAT32.epsilon * references.scale
+
+
+def _change(now: Golden, before: Golden | None) -> Change | None:
+    if before is None:
+        return Change.NEW
+    moved = drift(now, before)
+    if moved.added or moved.removed or not moved.share <= 1 or dict(now.greedy) != dict(before.greedy):
+        return Change.CHANGED
+    settled = type(now.logits) is type(before.logits) and (now.deciding, now.layers) == (before.deciding, before.layers)
+    return None if settled else Change.FORMAT
+
+
+def _uses(script: Script, lowered: Lowered, rows: Mapping[int, int]) -> tuple[Use, ...]:
+    """Return which rows of the golden each event feeds, over all plans, in the order of the events."""
+    fed: dict[int, dict[tuple[str, int, int], None]] = {}
+    for plan in lowered.plans:
+        for step in plan.steps if isinstance(plan, Plan) else ():
+            match step:
+                case Feed():
+                    feeds: tuple[Feed, ...] = (step,)
+                case Load(damage=Damage(right=right)):
+                    feeds = right
+                case _:
+                    feeds = ()
+            for feed in feeds:
+                used = fed.setdefault(step.event, {})
+                for row, nodes, indices in zip(feed.rows, feed.nodes, feed.indices, strict=True):
+                    for node, index in zip(nodes, indices, strict=True):
+                        if node >= 0:
+                            used[row, index, rows[node]] = None
+    return tuple(
+        Use(
+            event=(word := script.events[event].word),
+            place=str(script.place(("events", event, word), key=True)),
+            rows=tuple(sorted(fed[event])),
+        )
+        for event in sorted(fed)
+    )
+
+
+def _case(case: Case) -> JudgedCase:
+    first: dict[tuple[str, str], Told] = {}
+    for found in case.findings:
+        if found.check is not Check.GOLDEN:  # what a candidate is made to change
+            told = Told(check=found.check.value, place=found.place, message=str(found))
+            first.setdefault((told.check, told.place), told)
+    unmoved = case.outcome is Outcome.FAILED and not first
+    outcome = Outcome.PASSED if unmoved else case.outcome
+    return JudgedCase(id=case.id, outcome=outcome.value, told=tuple(first.values()))
+
+
+def _libraries(identity: Mapping[str, Scalar]) -> dict[str, str]:
+    said = identity.get("numeric.library")
+    libraries = {name: str(number) for name, number in said.items()} if isinstance(said, dict) else {}
+    return {"evseq": version("evseq"), "python": platform.python_version(), **libraries}
+
+
+def _processor(identity: Mapping[str, Scalar]) -> str:
+    """Return the kind of device, and what decides which kernels run on it."""
+    device = str(identity.get("numeric.device"))
+    if device == "cuda" and torch.cuda.is_available():
+        return f"{device}, {torch.cuda.get_device_name()}"
+    return f"{device}, {platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"

@@ -1,0 +1,202 @@
+"""Shelf: the goldens of one run, found by target and script, and refused where they are another model's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evseq.cache.canonical import Scalar
+from evseq.cache.damage import NotThere
+from evseq.cache.identity import Identity
+from evseq.engines.registry import healthy
+from evseq.errors import CacheError
+from evseq.golden.golden import Golden, belongs, differences, read
+from evseq.golden.ledger import Ledger, LedgerError
+from evseq.golden.root import DIGITS, PACKAGED, Place, Root, model_name
+from evseq.golden.terms import Need, TargetTerms, Terms
+from evseq.history import Tree
+from evseq.replay.opening import RAISED, UnusableError, told
+from evseq.replay.target import Target
+from evseq.script.document import Script
+from evseq.script.library import SUITE
+from evseq.verdict.standard import Accepted, Missing
+
+__all__ = ["Shelf", "Shelved"]
+
+WEIGHTS = "weights.source"
+
+UPDATE = "--update-goldens writes a candidate"
+
+ALWAYS = "reference"
+"""The engine whose goldens of the shipped suite ship with evseq, so that none may be missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelved:
+    """What there is for one script on one target: a golden with its file, or why there is none to use.
+
+    `witnesses` are folders of the revision's rounding on some machines, the first to be written to.
+    """
+
+    place: Place
+    identity: Identity
+    required: bool
+    golden: Golden | None = None
+    file: str = ""
+    missing: str = ""
+    unusable: bool = False
+    witnesses: tuple[Path, ...] = ()
+
+    def standard(self, tree: Tree | None) -> Accepted | Missing:
+        """Return what checks hold observations to whose histories are nodes of `tree`."""
+        if self.golden is None or tree is None:
+            return Missing(message=self.missing, required=self.required or self.unusable)
+        return Accepted(
+            revision=self.place.revision,
+            file=self.file,
+            rows=self.golden.histories.rows(tree),
+            logits=self.golden.logits,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return as plain data what finds the same golden again."""
+        return {
+            "model": self.place.model,
+            "revision": self.place.revision,
+            "identity": dict(self.identity.values),
+            "required": self.required,
+        }
+
+
+@dataclass(kw_only=True)
+class Shelf:
+    """The project's goldens, then those that ship with evseq. `identities` are those of opened models, read once."""
+
+    terms: Terms
+    identities: dict[str, Mapping[str, Scalar] | str] = field(default_factory=dict)
+    _ledgers: dict[Path, Ledger | LedgerError] = field(default_factory=dict)
+
+    def find(self, script: Script, target: Target) -> Shelved | None:
+        """Return what there is for `script` on `target`.
+
+        None where nobody asks, because there is no folder to look into, or where the model cannot say what it is.
+        """
+        text = healthy(target.text)  # what a fault is planted in is held to the goldens of the sound one
+        said = self.terms.targets.get(text)
+        required = self._required(script, target, said)
+        asked = required or self.terms.update or self._roots(script)
+        identity = self.identity(target) if asked else ""
+        if isinstance(identity, str):
+            return None
+        model = said.model if said else model_name(text, tuple(target.description.options))
+        label = self.terms.revision or (said.revision if said else None)
+        revision = label or str(identity[WEIGHTS])[:DIGITS]
+        place = Place(model=model, revision=revision, script=script.name)
+        return self._shelved(script, place, belongs(identity), required=required)
+
+    def again(self, script: Script, facts: Mapping[str, Any]) -> Shelved:
+        """Return what there is now for a recording that was made when these `facts` held."""
+        place = Place(model=facts["model"], revision=facts["revision"], script=script.name)
+        required = facts["required"] or self.terms.require
+        return self._shelved(script, place, Identity(values=facts["identity"]), required=required)
+
+    def identity(self, target: Target) -> Mapping[str, Scalar] | str:
+        """Return the identity of the engine that decides, or why it has none."""
+        if target.text not in self.identities:
+            try:
+                read = target.engine(target.description.deciding.dtype).identity()
+                self.identities[target.text] = read if WEIGHTS in read else f"its identity has no {WEIGHTS}"
+            except UnusableError as error:
+                self.identities[target.text] = str(error)
+            except RAISED as error:
+                self.identities[target.text] = told(error)
+        return self.identities[target.text]
+
+    def _required(self, script: Script, target: Target, said: TargetTerms | None) -> bool:
+        named = said is not None and said.need is Need.REQUIRED
+        return self.terms.require or named or (target.name == ALWAYS and _shipped(script))
+
+    def _shelved(self, script: Script, place: Place, identity: Identity, *, required: bool) -> Shelved:
+        roots = self._roots(script)
+        for root in roots:
+            path = root.golden(place)
+            try:
+                golden = read(path)
+            except NotThere:
+                continue
+            except CacheError as error:
+                return _unusable(place, identity, str(error).replace("\n", "; "), required=required)
+            if refused := self._refused(root, place, golden, identity):
+                return _unusable(place, identity, refused, required=required)
+            return Shelved(
+                place=place,
+                identity=identity,
+                required=required,
+                golden=golden,
+                file=str(path),
+                witnesses=tuple(root.witness(place.model, place.revision) for root in roots),
+            )
+        return Shelved(place=place, identity=identity, required=required, missing=self._missing(roots, place, identity))
+
+    def _refused(self, root: Root, place: Place, golden: Golden, identity: Identity) -> str | None:
+        """Return why a golden that is there is not to be used."""
+        ledger = self._ledger(root, place.model)
+        if isinstance(ledger, LedgerError):
+            return str(ledger).replace("\n", "; ")
+        if ledger.seal(place.revision, place.script) != golden.seal:
+            return (
+                f"{root.golden(place)} is not the file that {root.ledger(place.model)} says was accepted: take it from "
+                "version control, or accept it with `evseq golden accept`"
+            )
+        found = differences(golden.identity, identity)
+        if any(difference.field == WEIGHTS for difference in found):
+            accepted, now = (str(whose.values.get(WEIGHTS))[:DIGITS] for whose in (golden.identity, identity))
+            return (
+                f"the model changed under the label {place.revision!r}: its {WEIGHTS} is {now}, that of the golden "
+                f"{accepted}; open the model of this revision, or give this one a label of its own with --revision"
+            )
+        if found:
+            return (
+                f"the golden of {place} is another model's: {'; '.join(str(difference) for difference in found)}; "
+                "give this one a label of its own with --revision"
+            )
+        return None
+
+    def _missing(self, roots: Sequence[Root], place: Place, identity: Identity) -> str:
+        """Say that nothing is recorded, and under which label these weights, or else others, are known."""
+        weights, told = str(identity.values[WEIGHTS]), UPDATE
+        for root in roots:
+            ledger = self._ledger(root, place.model)
+            if isinstance(ledger, LedgerError):  # it is told where a golden is there
+                continue
+            others = [label for label in ledger.labels(weights) if label != place.revision]
+            if known := [label for label in others if ledger.seal(label, place.script)]:
+                return f"no golden of {place}; these weights have one as revision {known[-1]}: --revision {known[-1]}"
+            if latest := ledger.latest_revision(other_than=place.revision):
+                told = f"other weights have some as revision {latest}; {UPDATE}"
+        return f"no golden of {place}; {told}"
+
+    def _roots(self, script: Script) -> tuple[Root, ...]:
+        """Return where to look. What ships with evseq is about its own suite, whatever else has a script's name."""
+        folders = [self.terms.root] if self.terms.root else []
+        folders += [PACKAGED] if _shipped(script) else []
+        return tuple(Root(folder=folder) for folder in dict.fromkeys(folder.resolve() for folder in folders))
+
+    def _ledger(self, root: Root, model: str) -> Ledger | LedgerError:
+        path = root.ledger(model)
+        if path not in self._ledgers:
+            try:
+                self._ledgers[path] = Ledger.read(path)
+            except LedgerError as error:
+                self._ledgers[path] = error
+        return self._ledgers[path]
+
+
+def _shipped(script: Script) -> bool:
+    return Path(script.source.file).resolve().is_relative_to(SUITE.resolve())
+
+
+def _unusable(place: Place, identity: Identity, why: str, *, required: bool) -> Shelved:
+    return Shelved(place=place, identity=identity, required=required, missing=why, unusable=True)

@@ -1,0 +1,54 @@
+"""Terms: where a run looks for goldens, whether one must be there, and what it may write. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+__all__ = ["FormWord", "Need", "TargetTerms", "Terms"]
+
+
+class Need(StrEnum):
+    """Whether a target must have a golden of every script."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+
+
+class FormWord(StrEnum):
+    """How much of each row of logits a new golden keeps; `auto` decides by the size of the vocabulary."""
+
+    AUTO = "auto"
+    FULL = "full"
+    COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTerms:
+    """What `[tool.evseq.targets.NAME]` says of one target: `model` is NAME, the folder its goldens lie in."""
+
+    model: str
+    revision: str | None = None
+    need: Need = Need.OPTIONAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a run treats goldens.
+
+    `root` is the project's folder of them; without one there are only those that ship with evseq, which are looked into
+    after it. `project` is the folder whose scripts they are of. `revision` is the label every opened model is held to.
+    `update` writes candidates, `witness` what this machine's rounding is; neither ever changes a golden. `targets` goes
+    by target text.
+    """
+
+    root: Path | None = None
+    project: Path | None = None
+    revision: str | None = None
+    require: bool = False
+    update: bool = False
+    witness: bool = False
+    form: FormWord = FormWord.AUTO
+    targets: Mapping[str, TargetTerms] = field(default_factory=dict)

@@ -1,0 +1,104 @@
+"""Faults that wait for one turn of events: the script that takes it turns red, and its first line says where."""
+
+from __future__ import annotations
+
+import pytest
+
+from evseq.cli import main
+from evseq.pipeline import read_scripts
+from evseq.script.library import SUITE
+from playing import without_numbers
+
+LEFT = "dtype=float64 cache=growing padding=left"
+
+FIXED = "dtype=float64 cache=fixed padding=left"
+
+PARITY = "parity: logit # is #, expected #: off by #, allowed # in float64"
+
+HALF = "parity: logit # is #, expected #: off by #, allowed # in bfloat16"
+
+ISOLATION = "isolation: keys or values of session"
+
+MOVED = f"{ISOLATION} 'main' moved in layer 0 by its own step"
+
+FAULTS = {
+    "counts_holes": (
+        "engine-counts",
+        "dtype=float64 cache=growing padding=holes",
+        0,
+        f"prefill: row 'a' index 1: {PARITY}",
+    ),
+    "counts_the_first_row": ("engine-counts", LEFT, 4, f"append: row 'y' index 9: {PARITY}"),
+    "counts_waiting": ("engine-counts", LEFT, 2, f"append: row 'b' index 3: {PARITY}"),
+    "freed_with_its_source": (
+        "copies-outlive-their-source",
+        LEFT,
+        4,
+        f"drop: row 'a' index 0: {ISOLATION} 'twin' moved in layer 0 by a step of session 'main'",
+    ),
+    "reloads_share": (
+        "copies-outlive-their-source",
+        FIXED,
+        9,
+        f"append: row 'a' index 6: {ISOLATION} 'left' moved in layer 0 by a step of session 'right'",
+    ),
+    "room_for_two": (
+        "sessions-interleaved",
+        LEFT,
+        3,
+        f"prefill: row 'a' index 0: {ISOLATION} 'first' moved in layer 0 by a step of session 'third'",
+    ),
+    "stumbles_at_five": ("crop-and-rewrite", LEFT, 2, f"crop: row 'a' index 0: {MOVED}"),
+    "remembers_beams": (
+        "buffers-kept-after-beams",
+        FIXED,
+        4,
+        "prefill: row 'b' index 2: accounting: tokens visible in layer 2: 7, expected 3",
+    ),
+    "half_selected": (
+        "beams-grow-and-shrink",
+        "dtype=bfloat16 cache=growing padding=left",
+        3,
+        f"append: row 'x' index 7: {HALF}",
+    ),
+    "lost_after_three_laps": (
+        "window-laps",
+        "dtype=float64 cache=ring padding=left",
+        4,
+        f"append: row 'a' index 13: {MOVED}",
+    ),
+    "stumbles_at_the_window": (
+        "crop-past-window",
+        "dtype=float64 cache=growing by=1",
+        3,
+        f"crop: row 'a' index 0: {MOVED}",
+    ),
+}
+"""By the fault: the script that finds it, the arms that have it, the event where it shows, and how it is told."""
+
+
+def run(script: str, target: str, arms: str) -> int:
+    chosen = [word for arm in arms.split() for word in ("--arm", arm)]
+    return main(["run", file(script), "--target", target, *chosen])
+
+
+def file(script: str) -> str:
+    return str(SUITE / f"{script}.evseq.yaml")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_run_is_red_and_its_first_line_says_where(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    script, arms, event, told = FAULTS[fault]
+    (parsed,) = read_scripts([file(script)])
+    place = parsed.place(("events", event, parsed.events[event].word), key=True)
+
+    code = run(script, f"planted.corners:{fault}", arms)
+
+    failure = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(file(script)))
+    assert code == 1
+    assert without_numbers(failure) == f"{file(script)}:{place.line}:5: {told}"
+
+
+@pytest.mark.parametrize(("script", "arms"), sorted({(script, arms) for script, arms, *_ in FAULTS.values()}))
+def test_the_same_run_without_a_fault_is_green(script: str, arms: str) -> None:
+    assert run(script, "reference:window", arms) == 0
