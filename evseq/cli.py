@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 _GOLDENS = ("goldens", "revision", "require-goldens", "golden-form")
-_RUN = ("target", "arm", "arms", "threads", "jsonl", "record", *_GOLDENS)
+_RUN = ("target", "arm", "arms", "threads", "jsonl", "record", "known", *_GOLDENS)
 
 
 @click.group(
@@ -119,17 +119,19 @@ def fmt(scripts: tuple[str, ...], *, suite: bool, only_check: bool, diff: bool) 
     return Exit.FAILED if changed and (only_check or diff) else Exit.PASSED
 
 
-@cli.command(epilog=flags.endings("evseq new crop-then-append --dir scripts"))
+@cli.command(epilog=flags.endings("evseq new crop-then-append --dir scripts", "evseq new issue-12 --bug beam"))
 @click.argument("name")
 @click.option("--dir", "folder", default=".", metavar="FOLDER", show_default=True, help="Where to write it.")
-def new(name: str, folder: str) -> Exit:
+@click.option("--bug", metavar="beam|reuse|window|caller", help="Start from this kind of bug.")
+def new(name: str, folder: str, bug: str | None) -> Exit:
     """Write NAME.evseq.yaml, a script to begin with.
 
-    It passes as it stands and shows the shape of the language in a dozen lines. Nothing is ever overwritten.
+    It passes as it stands and shows the shape of the language in a dozen lines. With --bug it starts from a bug report:
+    comments say which lines take the reporter's numbers. Nothing is ever overwritten.
     """
     from evseq.script.new import create
 
-    file = create(name, Path(folder))
+    file = create(name, Path(folder), bug=bug)
     click.echo(f"{file}: written\n  help: evseq run {file}")
     return Exit.PASSED
 
@@ -193,10 +195,11 @@ def judge(files: tuple[str, ...], *, verbose: bool, quiet: bool) -> Exit:
     """
     from evseq import pipeline
 
-    goldens = configure().terms()
+    config = configure()
+    goldens = config.terms()
     exits = []
     for file in files:
-        result = pipeline.judge(Path(file), goldens=goldens)
+        result = pipeline.judge(Path(file), goldens=goldens, known=config.known)
         click.echo(f"{file}:")
         _terminal(verbose=verbose, quiet=quiet).report(result)
         exits.append(result.exit)
@@ -232,7 +235,14 @@ def _run_settings(config: Config, *, update: bool = False, witness: bool = False
     from evseq.pipeline import Settings
 
     goldens = config.terms(update=update, witness=witness)
-    return Settings(mode=config.arms, only=config.arm, threads=config.threads, record=config.record, goldens=goldens)
+    return Settings(
+        mode=config.arms,
+        only=config.arm,
+        threads=config.threads,
+        record=config.record,
+        goldens=goldens,
+        known=config.known,
+    )
 
 
 def _terminal(*, verbose: bool, quiet: bool) -> Terminal:
@@ -265,7 +275,7 @@ def _run(
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
     if config.jsonl is not None:
         names = [*scripts, *(("suite",) if suite else ())]
-        held = [SETTINGS[name] for name in ("arms", "arm", "threads", "record", *_GOLDENS)]
+        held = [SETTINGS[name] for name in ("arms", "arm", "threads", "record", "known", *_GOLDENS)]
         said = {setting.name: setting.show(getattr(config, setting.attribute)) for setting in held}
         views.append(JsonLines(config.jsonl, targets=config.open_names(), scripts=names, settings=said))
     with Watchers(*views) as watch:

@@ -65,6 +65,7 @@ class Config:
     threads: int
     jsonl: Path | None
     record: Path | None
+    known: Path | None
     goldens: Path | None
     revision: str | None
     require_goldens: bool

@@ -86,6 +86,7 @@ class Capability(StrEnum):
     RAGGED = "ragged"  # rows fed or cropped by different numbers in one step
     BEAM = "beam"  # select
     CROP = "crop"
+    JOIN = "join"  # the rows of another session enter this one
     FORK = "fork"
     SERIALIZE = "serialize"  # export and restore
     RESET = "reset"  # drop what is cached, keep the buffers
@@ -196,6 +197,7 @@ class Description:
     dtypes: tuple[Dtype, ...]
     deciding: Deciding
     options: dict[str, tuple[str, ...]]  # the engine's own arms, without namespace; first is default
+    alterable: tuple[str, ...] = ()  # identity fields it can really change while it lives
 
     def cache(self, name: str) -> CacheKind | None:
         """Return the cache kind of that name, or None."""

@@ -20,6 +20,7 @@ from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered
 from evseq.script.library import SUITE, read_all
+from evseq.verdict.known import known_file, marked, read_known, unmatched
 from evseq.verdict.label import label
 from evseq.verdict.result import Case, Check, Finding, Forwards, Result
 
@@ -108,10 +109,12 @@ def run(
 
     On every target something must be judged. Those that are `standing`, of every run and not asked for in this one, are
     passed over where all scripts name their own. `said` is who says the filters of arms, as a message begins. Where the
-    project's goldens must be `tidy`, what is wrong with them besides is a finding.
+    project's goldens must be `tidy`, what is wrong with them besides is a finding. So is, where no filter leaves cases
+    out, an `allow` that tolerates nothing.
 
     Raises ScriptError, TargetError; UsageError for a filter that fits nothing, and where `record` cannot be written.
     """
+    from evseq.verdict.allowed import idle
     from evseq.verdict.arithmetic import one_head
     from evseq.verdict.judged import judged
 
@@ -126,6 +129,7 @@ def run(
         pairs = _pairs(scripts, given, by_text=all(isinstance(target, str) for target in targets))
         offered = {text: running.target(text).description for text, _ in pairs}
         check_offered(scripts, settings.only, offered=offered, said=said)
+        entries = {entry.place: entry for script in scripts for entry in running.known(script)}
         work = [(script, text, chosen) for text, script in pairs if (chosen := running.selected(script, text))]
         running.check(work)
         told.planned(sum(len(chosen) for _, _, chosen in work))
@@ -147,11 +151,12 @@ def run(
             judged=tuple(judged(text, running.target(text).description, told.cases) for text in run_on),
             forwards=sum((result.forwards for result in done), Forwards()),
             seconds=time.perf_counter() - started,
-            findings=(*arithmetic, *untidy),
+            findings=(*arithmetic, *untidy, *(() if settings.only or interrupted else idle(told.cases))),
             interrupted=interrupted,
             threads=settings.threads,
             asked=tuple(asked),
             candidates=candidates,
+            unmatched=unmatched(entries.values(), told.cases),
         )
 
 
@@ -192,10 +197,10 @@ class _Told:
             self._watch.finished(case)
 
 
-def judge(path: Path, *, goldens: Terms | None = None) -> Result:
+def judge(path: Path, *, goldens: Terms | None = None, known: Path | None = None) -> Result:
     """Judge a kept recording again, without the model, and hold it to the goldens there are now.
 
-    Raises CacheError for a damaged file.
+    `known` is a file of known failures, looked for as in a run. Raises CacheError for a damaged file.
     """
     from evseq.golden.shelf import Shelf
     from evseq.replay.keep import kept
@@ -207,10 +212,13 @@ def judge(path: Path, *, goldens: Terms | None = None) -> Result:
     shelf = Shelf(terms=goldens or Terms())
     standard = None if held.golden is None else shelf.again(held.script, held.golden).standard(held.group.tree)
     result = observed_cases(held.script, labels, held.description, held.chosen, held.group, golden=standard)
+    file = known_file(held.script, known)
+    entries = read_known(file) if file else ()
+    cases = tuple(marked(case, entries) for case in result.cases)
     return Result(
-        cases=result.cases,
+        cases=cases,
         targets=(held.target,),
-        judged=(judged(held.target, held.description, result.cases),),
+        judged=(judged(held.target, held.description, cases),),
         forwards=result.forwards,
         seconds=time.perf_counter() - started,
         threads=held.threads,

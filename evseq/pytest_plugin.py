@@ -3,7 +3,8 @@
 A case is called `path::name[arm-arm][target]`. Nothing heavy is loaded before a script is collected, and torch not
 before one runs. Settings are those of the command line, with `--evseq-` before a flag's name. Where nothing but cases
 is collected and none is supported, on any target or on one that was asked for, the exit status is that of no tests.
-A session that writes candidates of goldens has failed.
+A case that `known.yaml` says fails is expected to, strictly. A session that writes candidates of goldens has failed;
+so has one in which an `allow` tolerates nothing though every case of its script ran.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Qualifier", "ScriptCase", "ScriptFile", "evseq"]
 
 SUFFIX = ".evseq.yaml"
-FLAGS = ("target", "arms", "arm", "threads", "goldens", "revision", "require-goldens", "golden-form")
+FLAGS = ("target", "arms", "arm", "threads", "known", "goldens", "revision", "require-goldens", "golden-form")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -94,13 +95,20 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         unjudged = kept.unjudged(_asked(session.config))
         if unjudged or kept.unsupported.issuperset(session.items):
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-    if kept.candidates and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    weak = kept.candidates or kept.idle(_chosen(session.config).arm)
+    if weak and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """List the candidates that were written, and the targets asked for on which nothing was judged."""
+    """List candidates that were written, allowances nobody used, and targets asked for on which nothing was judged."""
+    from evseq.report.failure import finding_text
+
     kept = config.stash[_SESSION]
+    if idle := kept.idle(_chosen(config).arm):
+        terminalreporter.section("evseq: allowances that tolerate nothing")
+        for finding in idle:
+            terminalreporter.line(finding_text(finding))
     if kept.candidates:
         terminalreporter.section("evseq: candidates written")
         for path in kept.candidates:
@@ -149,6 +157,17 @@ class _Session:
         judged = {item.target for item in self.collected if item not in self.unsupported}
         return [name for name in asked if name not in judged | {target.partition(":")[0] for target in judged}]
 
+    def idle(self, only: Mapping[str, Sequence[str]]) -> tuple[Finding, ...]:
+        """Return the allowances that tolerate nothing, of scripts of which every case ran; none where arms are kept."""
+        ran = {item for item in self.collected if _arms(item.case) in self.results.get((item.path, item.target), {})}
+        missed = {item.path for item in self.collected if item not in ran}
+        whole = [cases for (path, _), cases in self.results.items() if path not in missed]
+        if only or not any(case.allowed for cases in whole for case in cases.values()):
+            return ()
+        from evseq.verdict.allowed import idle
+
+        return idle(case for cases in whole for case in cases.values())
+
     def close(self) -> None:
         """Close what is open; results stay."""
         self.run = None
@@ -176,11 +195,14 @@ class ScriptFile(pytest.File):
         from evseq import pipeline
         from evseq.engines import registry
         from evseq.replay.opening import described
+        from evseq.verdict.known import known_file, read_known
 
         chosen = _chosen(self.config)
         settings = _settings(self.config)
         session = self.config.stash[_SESSION]
         (script,) = pipeline.read_scripts([self.path])
+        if file := known_file(script, settings.known):
+            read_known(file)  # what is wrong with it is told before anything runs
         session.scripts.append(script)
         taken: Counter[str] = Counter()
         named = script.targets or chosen.open_names()
@@ -223,7 +245,9 @@ class ScriptCase(pytest.Item):
             self.config.stash[_SESSION].unsupported.add(self)
             # At the script, not at this line: the summary says which one.
             raise pytest.skip.Exception(case.reason or "unsupported", _use_item_location=True)
-        if case.outcome is Outcome.FAILED:
+        if case.outcome is Outcome.KNOWN and not self.config.getoption("runxfail", default=False):
+            raise pytest.xfail.Exception("; ".join(f"{entry.reason} ({entry.link})" for entry in case.known))
+        if case.outcome in (Outcome.FAILED, Outcome.KNOWN):
             raise CaseFailedError(case_text(case))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -274,7 +298,7 @@ def _settings(config: pytest.Config) -> Settings:
 
     chosen = _chosen(config)
     terms = chosen.terms(update=config.getoption("evseq_update_goldens"))
-    return Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads, goldens=terms)
+    return Settings(mode=chosen.arms, only=chosen.arm, threads=chosen.threads, goldens=terms, known=chosen.known)
 
 
 def _asked(config: pytest.Config) -> tuple[str, ...]:

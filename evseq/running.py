@@ -19,6 +19,7 @@ from evseq.replay.opening import UnusableError
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
+from evseq.verdict.known import Entry, known_file, marked, read_known
 from evseq.verdict.label import Label, label
 from evseq.verdict.result import Case, Forwards
 
@@ -35,13 +36,17 @@ __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "observed_cases"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to run. `only` filters arms; `record` is a folder that keeps recordings; `goldens` are the terms for them."""
+    """How to run. `only` filters arms; `record` is a folder that keeps recordings; `goldens` are the terms for them.
+
+    `known` is a file of known failures; without one, each script's folder is asked for `known.yaml`.
+    """
 
     mode: str = "pairwise"
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     threads: int = 1
     record: Path | None = None
     goldens: Terms = field(default_factory=Terms)
+    known: Path | None = None
 
 
 class Watcher(Protocol):
@@ -74,6 +79,7 @@ class Run:
         self._targets: Targets | None = None
         self._threads: int | None = None
         self._shelf: Shelf | None = None
+        self._known: dict[Path, tuple[Entry, ...]] = {}
 
     def __enter__(self) -> Self:
         import torch
@@ -119,6 +125,18 @@ class Run:
         if problems:
             raise ScriptError(problems)
 
+    def known(self, script: Script) -> tuple[Entry, ...]:
+        """Return the failures that are known of a script's folder, or of the one file that is named; read once.
+
+        Raises UsageError where that is not there, ScriptError for what is wrong in it.
+        """
+        file = known_file(script, self.settings.known)
+        if file is None:
+            return ()
+        if file not in self._known:
+            self._known[file] = read_known(file)
+        return self._known[file]
+
     def run_script(
         self, script: Script, text: str, chosen: Sequence[CaseArms], *, watch: Watcher | None = None
     ) -> ScriptResult:
@@ -149,6 +167,8 @@ class Run:
         result = observed_cases(script, labels, target.description, chosen, group, golden=standard)
         if shelved is not None:
             result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
+        entries = self.known(script)
+        result = replace(result, cases=tuple(marked(case, entries) for case in result.cases))
         if watch:
             for case in result.cases:
                 watch.finished(case)

@@ -197,6 +197,13 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 help="Keep what was observed, so that `evseq judge` can judge it again without the model.",
             ),
             Setting(
+                name="known",
+                default=None,
+                read=_path,
+                metavar="FILE",
+                help="Take known failures from this file. Left out, it is `known.yaml` in each script's folder.",
+            ),
+            Setting(
                 name="goldens",
                 default=None,
                 read=_path,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from evseq.cache.regions import ERRORS, Region
 from evseq.script import events as ev
 from evseq.script.document import Ids, Random, RowSource, Script, Text
 
@@ -48,6 +49,7 @@ class Writer:
         self.spelled = spelled
         self.sessions: dict[str, dict[str, Held]] = {}
         self.saved: dict[str, dict[str, Held]] = {}
+        self.left: dict[str, set[str]] = {}  # rows that were retired, of each session and file
         self.rows: dict[str, int] = {}  # of each session when it was opened
         self.events: list[ev.Event] = []
 
@@ -55,12 +57,13 @@ class Writer:
         """Draw a script."""
         self.prefill("main")
         kinds = [self.next, self.ids, self.beams, self.crop, self.fork, self.save, self.load, self.refuse, self.again]
-        for kind in self.draw(st.lists(st.sampled_from([*kinds, self.greedy, self.too_much]), max_size=9)):
+        more = [*kinds, self.damage, self.greedy, self.too_much, self.speculate, self.leave, self.enter, self.rounds]
+        for kind in self.draw(st.lists(st.sampled_from(more), max_size=9)):
             kind(self.draw(st.sampled_from(sorted(self.sessions))))
         for file in self.saved:
             name = self.new("last")
             self.events += [ev.Reload(from_=file, as_=name), ev.Probe(on=name)]
-        fed = {row for event in self.events if isinstance(event, ev.Prefill) for row in event.rows}
+        fed = {row for event in self.events if isinstance(event, ev.Prefill | ev.Join) for row in event.rows}
         rows = {name: self.source(name) for name in TEXTS if name in fed}
         return Script(name="any", about="Any.", rows=rows, arms={}, events=tuple(self.events))
 
@@ -85,7 +88,7 @@ class Writer:
         sizes = st.lists(st.sampled_from(sorted(TEXTS)), unique=True, min_size=rows or 1, max_size=rows or 3)
         fed = {text: self.draw(st.integers(1, len(TEXTS[text]))) for text in self.draw(sizes)}
         self.sessions[name] = {text: Held(text, list(range(1, count + 1))) for text, count in fed.items()}
-        self.rows[name] = len(fed)
+        self.rows[name], self.left[name] = len(fed), set()
         spelled = {text: self.number(count, length=len(TEXTS[text])) for text, count in fed.items()}
         self.events.append(ev.Prefill(rows=spelled, as_=name))
 
@@ -132,6 +135,51 @@ class Writer:
                 del rows[name].places[len(rows[name].places) - count :]
             self.events += [ev.Crop(by=spelled, on=on), ev.Probe(on=on)]
 
+    def speculate(self, on: str) -> None:
+        """Draft own or given tokens and keep some."""
+        rows = self.sessions[on]
+        least = min(row.left for row in rows.values())
+        count = self.draw(st.integers(1, max(1, min(3, least))))
+        accepted = {name: self.draw(st.integers(0, count)) for name in rows}
+        spelled = {name: self.number(kept, length=count) for name, kept in accepted.items()}
+        for name, row in rows.items():
+            step = 1 if least else 0
+            row.places += [row.taken + step * kept for kept in range(1, accepted[name] + 1)]
+        if least:
+            self.events.append(ev.Speculate(next=self.number(count), accept=spelled, on=on))
+        else:
+            self.events.append(ev.Speculate(ids={name: [7] * count for name in rows}, accept=spelled, on=on))
+        self.events.append(ev.Probe(on=on))
+
+    def leave(self, on: str) -> None:
+        """Let rows leave."""
+        rows = self.sessions[on]
+        if len(rows) > 1:
+            names = st.lists(st.sampled_from(sorted(rows)), min_size=1, max_size=len(rows) - 1, unique=True)
+            gone = self.draw(names)
+            self.sessions[on] = {name: row for name, row in rows.items() if name not in gone}
+            self.left[on].update(gone)
+            self.events += [ev.Retire(rows=gone, on=on), ev.Probe(on=on)]
+
+    def enter(self, on: str) -> None:
+        """Let rows join that are not there and never were."""
+        able = sorted(TEXTS.keys() - self.sessions[on].keys() - self.left[on])
+        if able:
+            names = self.draw(st.lists(st.sampled_from(able), min_size=1, unique=True))
+            fed = {name: self.draw(st.integers(1, len(TEXTS[name]))) for name in names}
+            self.sessions[on] |= {name: Held(name, list(range(1, count + 1))) for name, count in fed.items()}
+            spelled = {name: self.number(count, length=len(TEXTS[name])) for name, count in fed.items()}
+            self.events += [ev.Join(rows=spelled, on=on), ev.Probe(on=on)]
+
+    def rounds(self, on: str) -> None:
+        """Do something over and over."""
+        times, rows = self.draw(st.integers(1, 3)), self.sessions[on]
+        for row in rows.values():
+            row.places += [row.taken] * times
+        draft = ev.Append(ids={name: [5, 6] for name in rows}, on=on, together=self.draw(st.booleans()))
+        events = [draft, ev.Crop(by=1, on=on)]
+        self.events += [ev.Repeat(times=self.number(times), events=events), ev.Probe(on=on)]
+
     def too_much(self, on: str) -> None:
         """Write an event that must be invalid."""
         row = self.draw(st.sampled_from(sorted(self.sessions[on])))
@@ -151,12 +199,13 @@ class Writer:
         name = self.new("fork")
         self.events += [ev.Fork(as_=name, on=on), ev.Probe(on=name)]
         self.sessions[name], self.rows[name] = copy.deepcopy(self.sessions[on]), self.rows[on]
+        self.left[name] = set(self.left[on])
 
     def save(self, on: str) -> None:
         """Serialize a session."""
         name = self.new("file")
         self.events.append(ev.Serialize(to=name, on=on))
-        self.saved[name] = copy.deepcopy(self.sessions[on])
+        self.saved[name], self.left[name] = copy.deepcopy(self.sessions[on]), set(self.left[on])
 
     def load(self, on: str) -> None:
         """Reload what was saved, perhaps with a bound on what is reused."""
@@ -169,6 +218,7 @@ class Writer:
             asked = ev.Reload(from_=file, as_=name)
             self.events += [asked.model_copy(update={"expect": expect}), ev.Probe(on=name)]
             self.sessions[name], self.rows[name] = copy.deepcopy(self.saved[file]), self.rows[on]
+            self.left[name] = set(self.left[file])
 
     def refuse(self, _: str) -> None:
         """Ask with a changed request."""
@@ -181,6 +231,13 @@ class Writer:
             self.events.append(ev.MutatePrefixToken(row=row, index=spelled, token=token))
             refused = ev.Expect(refused="prefix.tokens")
             self.events.append(ev.Reload(from_=file, as_=self.new("none"), expect=refused))
+
+    def damage(self, _: str) -> None:
+        """Ask for a damaged file; every file is reloaded as it is in the end."""
+        if self.saved:
+            file, region = self.draw(st.sampled_from(sorted(self.saved))), self.draw(st.sampled_from(Region))
+            told = ev.Expect(malformed=ERRORS[region].__name__)
+            self.events.append(ev.Reload(from_=file, as_=self.new("none"), damage=region, expect=told))
 
     def again(self, on: str) -> None:
         """Free a session; if it is the only one, fill its buffers again."""

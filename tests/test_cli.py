@@ -77,11 +77,22 @@ class TestRun:
             "arm": "-",
             "threads": "1",
             "record": "-",
+            "known": "-",
             "goldens": "-",
             "revision": "-",
             "require-goldens": "false",
             "golden-form": "auto",
         }
+
+    def test_known_failures_are_told_and_fail_no_run(self, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (here / "mine.yaml").write_text(
+            "- {script: green, target: 'planted.*', check: accounting, link: 'https://example.org/12', reason: Twice}"
+        )
+        assert main(["run", ".", "--target", "planted.faults:forwards_twice", "--known", "mine.yaml"]) == Exit.PASSED
+        told = capsys.readouterr().out
+        assert "\nknown: 2 cases\n  accounting: 2 cases, https://example.org/12: Twice\n" in told
+        assert re.search(r"^PASSED: 0 cases, 2 known, .* on 1 thread$", told, re.MULTILINE)
+        assert main(["run", ".", "--target", "planted.faults:forwards_twice"]) == Exit.FAILED
 
     def test_all_arms_are_a_product(self, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         wide = GREEN.replace("[left, right]", "[left, right]\n  chunk: [whole, 1, 2]\n  dtype: [float64, float32]")
@@ -223,6 +234,12 @@ class TestNew:
         assert main(["run", "scripts", "-q"]) == Exit.PASSED
         assert main(["fmt", "scripts", "--check"]) == Exit.PASSED
 
+    def test_one_may_start_from_a_kind_of_bug(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["new", "first", "--dir", "scripts", "--bug", "caller"]) == Exit.PASSED
+        assert main(["new", "other", "--dir", "scripts", "--bug", "lossy"]) == Exit.USAGE
+        assert capsys.readouterr().err == ("new: no kind of bug 'lossy'\n  help: use beam, reuse, window or caller\n")
+        assert main(["run", "scripts", "-q", "--target", "reference:full"]) == Exit.PASSED
+
 
 class TestLanguage:
     def test_events_tells_the_language(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,6 +296,7 @@ class TestConfig:
             "threads                 2                          EVSEQ_THREADS",
             "jsonl                   -                          default",
             "record                  -                          default",
+            "known                   -                          default",
             "goldens                 -                          default",
             "revision                -                          default",
             "require-goldens         false                      default",

@@ -91,6 +91,7 @@ class TestProject:
             "threads": "pyproject.toml:9",
             "jsonl": "pyproject.toml:14",
             "record": "default",
+            "known": "default",
             "goldens": "default",
             "revision": "default",
             "require-goldens": "default",
@@ -123,8 +124,8 @@ class TestProject:
                 "[tool.evseq]\nzzz = 2\n",
                 (
                     "pyproject.toml:2: [tool.evseq]: unknown key 'zzz'\n"
-                    "  help: known are target, arms, arm, threads, jsonl, record, goldens, revision, "
-                    "require-goldens, golden-form, targets"
+                    "  help: known are target, arms, arm, threads, jsonl, record, known, goldens, "
+                    "revision, require-goldens, golden-form, targets"
                 ),
             ),
             (
@@ -195,7 +196,8 @@ class TestEnvironment:
                 (
                     "no setting has this variable\n"
                     "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_JSONL, EVSEQ_RECORD, "
-                    "EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, EVSEQ_TRACEBACK"
+                    "EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, "
+                    "EVSEQ_TRACEBACK"
                 ),
             ),
             (

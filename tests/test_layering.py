@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "evseq"
 
 ORDER = (
     ("errors",),
-    ("history", "geometry"),
+    ("history", "geometry", "check"),
     ("cache",),
     ("script",),
     ("engines",),
@@ -36,7 +36,15 @@ ORDER = (
 
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 
-WITHOUT_TORCH = ("errors.py", "history.py", "geometry.py", "script/", "cache/identity.py", "verdict/result.py")
+WITHOUT_TORCH = (
+    "errors.py",
+    "history.py",
+    "geometry.py",
+    "check.py",
+    "script/",
+    "cache/identity.py",
+    "verdict/result.py",
+)
 """Files that never import torch, not even late."""
 
 LIGHT = (

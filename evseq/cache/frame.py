@@ -17,7 +17,10 @@ from typing import Any, BinaryIO
 
 from evseq.cache.damage import HeaderDamaged, HeaderTooLarge, NotSealed, TooManyTensors, TrailingBytes, Truncated
 
-__all__ = ["ITEMSIZE", "MAX_HEADER", "MAX_TENSORS", "Extent", "Form", "frame", "unframe"]
+__all__ = ["ITEMSIZE", "MAX_HEADER", "MAX_TENSORS", "PARTS", "Extent", "Form", "frame", "unframe"]
+
+PARTS = ("length", "header", "metadata", "tensor")
+"""What a file is made of: the header's length, the header, the text it carries, and the tensors."""
 
 MAX_HEADER = 1 << 24
 """Most bytes of a header; a recording with thousands of tensors takes a few of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evseq.cache.identity import Difference, Identity, compare
@@ -14,7 +15,9 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """The cache belongs to the identity that asks."""
+    """The cache belongs to the identity that asks: all of it, or by row the first `tokens` of a longer one."""
+
+    tokens: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,9 @@ from evseq.cache.fields import FORMAT_VERSION
 from evseq.cache.frame import Extent, Form, frame, unframe
 from evseq.cache.identity import Identity
 
-__all__ = ["Header", "SealedKind", "encode", "inspect_header", "opened", "read"]
+__all__ = ["HEADER_FIELDS", "Header", "SealedKind", "encode", "inspect_header", "opened", "read"]
 
-_FIELDS: Mapping[str, type] = {
+HEADER_FIELDS: Mapping[str, type] = {
     "version": int,
     "kind": str,
     "identity": dict,
@@ -164,9 +164,9 @@ def _decoded(path: str | PathLike[str], text: str) -> dict[str, Any]:
     version = fields.get("version", FORMAT_VERSION)
     if type(version) is not int or version != FORMAT_VERSION:
         raise UnknownVersion(path, f"version: {version!r}, this evseq reads {FORMAT_VERSION}")
-    if missing := [name for name in _FIELDS if name not in fields]:
+    if missing := [name for name in HEADER_FIELDS if name not in fields]:
         raise MissingField(path, f"{missing[0]}: missing, every sealed file has it")
-    if extra := sorted(fields.keys() - _FIELDS.keys()):
+    if extra := sorted(fields.keys() - HEADER_FIELDS.keys()):
         raise UnknownField(path, f"{extra[0]}: no sealed file of version {FORMAT_VERSION} has it")
     return fields
 
@@ -179,7 +179,7 @@ def _known_kind(path: str | PathLike[str], fields: Mapping[str, Any], *, expecte
 
 
 def _check_types(path: str | PathLike[str], fields: Mapping[str, Any]) -> None:
-    for name, kind in _FIELDS.items():
+    for name, kind in HEADER_FIELDS.items():
         if type(fields[name]) is not kind:
             raise FieldDamaged(path, f"{name}: a {type(fields[name]).__name__}, expected a {kind.__name__}")
     for name, digest in fields["digests"].items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
@@ -11,11 +12,12 @@ from torch import Tensor
 
 from evseq.cache.guard import Admitted, Refused
 from evseq.cache.identity import Identity
+from evseq.cache.sealed import Sealed, SealedKind
 from evseq.cache.state import CacheState, Scalar
 from evseq.geometry import Description, Dtype, Layout
 from evseq.history import Path
 
-__all__ = ["Batch", "CacheView", "Engine", "LayerView", "Loader", "Probe", "Rule", "Session"]
+__all__ = ["Batch", "CacheView", "Engine", "Joining", "LayerView", "Loader", "Probe", "Reader", "Rule", "Session"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,19 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
+class Joining(Protocol):
+    """A session that rows may join. It is no part of `Session`: an engine that declares `Capability.JOIN` has it."""
+
+    def join(self, other: Session) -> None:
+        """Take over the rows of `other`, a session of the same engine and layout but for the rows, behind one's own.
+
+        The side that has fewer columns gets masked slots in front; every token keeps its keys, values and position.
+        Nothing is forwarded; `other` is not used any more.
+        """
+        ...
+
+
 class Rule(Protocol):
     """Who may go on from a cache. An engine that has a rule of its own carries it as its attribute `reuse`."""
 
@@ -123,12 +138,20 @@ class Rule(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """Who reads a sealed cache. An engine that has a reader of its own carries it as its attribute `unseal`."""
+
+    def __call__(self, path: str | PathLike[str], *, kind: SealedKind) -> Sealed:
+        """Return what the file holds, every byte verified; raise a `Damage` for one that is not sound."""
+        ...
+
+
 @runtime_checkable
 class Engine(Protocol):
     """A decoder with its weights loaded in one dtype.
 
-    An engine may carry a `Rule` as `reuse`, which then decides in place of evseq's own guard. It is no member of this
-    protocol, for most engines leave that to the guard.
+    An engine may carry a `Rule` as `reuse`, which then decides in place of evseq's own guard, and a `Reader` as
+    `unseal` in place of evseq's own. They are no members of this protocol, for most engines leave both to evseq.
     """
 
     @property

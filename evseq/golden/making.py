@@ -29,9 +29,10 @@ from evseq.replay.group import truths
 from evseq.replay.references import References
 from evseq.replay.target import Target
 from evseq.script.cases import cases
+from evseq.script.compose import Keys
 from evseq.script.document import Script
 from evseq.script.lower import Lowered, lower
-from evseq.script.steps import Damage, Feed, Load, Plan
+from evseq.script.steps import Feed, Load, Plan
 from evseq.verdict.allowance import allowance
 from evseq.verdict.result import Case, Check, Outcome
 
@@ -147,29 +148,32 @@ def _change(now: Golden, before: Golden | None) -> Change | None:
 
 def _uses(script: Script, lowered: Lowered, rows: Mapping[int, int]) -> tuple[Use, ...]:
     """Return which rows of the golden each event feeds, over all plans, in the order of the events."""
-    fed: dict[int, dict[tuple[str, int, int], None]] = {}
-    for plan in lowered.plans:
-        for step in plan.steps if isinstance(plan, Plan) else ():
+    fed: dict[Keys, dict[tuple[str, int, int], None]] = {}
+    words: dict[Keys, str] = {}
+    for plan in (plan for plan in lowered.plans if isinstance(plan, Plan)):
+        for step in plan.steps:
+            turn = plan.turns[step.event]
             match step:
                 case Feed():
                     feeds: tuple[Feed, ...] = (step,)
-                case Load(damage=Damage(right=right)):
-                    feeds = right
+                case Load():
+                    feeds = step.feeds
                 case _:
                     feeds = ()
             for feed in feeds:
-                used = fed.setdefault(step.event, {})
+                words[turn.path] = turn.event.word
+                used = fed.setdefault(turn.path, {})
                 for row, nodes, indices in zip(feed.rows, feed.nodes, feed.indices, strict=True):
                     for node, index in zip(nodes, indices, strict=True):
                         if node >= 0:
                             used[row, index, rows[node]] = None
     return tuple(
         Use(
-            event=(word := script.events[event].word),
-            place=str(script.place(("events", event, word), key=True)),
-            rows=tuple(sorted(fed[event])),
+            event=words[path],
+            place=str(script.place((*path, words[path]), key=True)),
+            rows=tuple(sorted(fed[path])),
         )
-        for event in sorted(fed)
+        for path in sorted(fed)
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from evseq.cache.claim import RequestRow, cache_identity, claimed_cache, numbering, request_identity
-from evseq.cache.guard import Refused, admit
+from evseq.cache.guard import Admitted, Refused, admit
 from evseq.cache.identity import Difference, Identity
 from evseq.cache.sealed import Sealed, SealedKind, open_sealed, seal
 from evseq.cache.state import CacheState, Scalar
@@ -15,9 +16,10 @@ from evseq.engines.protocol import Engine, Session
 from evseq.errors import EngineError
 from evseq.geometry import Description, Keep, Layout
 from evseq.history import MASKED
+from evseq.replay.altering import Made, made
 from evseq.script.steps import Request
 
-__all__ = ["Answer", "Claim", "ask", "force", "save"]
+__all__ = ["Answer", "Claim", "ask", "ask_live", "belongs", "force", "save"]
 
 
 AXES = ("row", "kv_head", "slot", "head_dim")
@@ -26,12 +28,13 @@ AXES = ("row", "kv_head", "slot", "head_dim")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Who asks: a request in a layout of a described target."""
+    """Who asks: a request in a layout of a described target. Without `opens` only the answer is wanted."""
 
     description: Description
     layout: Layout
     request: Request
     furthest: int  # most columns the cache ever held
+    opens: bool = True
 
     @property
     def rows(self) -> tuple[RequestRow, ...]:
@@ -50,12 +53,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`session` is None where reuse was refused; `forwarded` counts token columns run meanwhile."""
+    """`session` is None where reuse was refused; `forwarded` counts token columns run meanwhile.
+
+    Of each row the session holds at least the first `tokens`, and more of it is not to be used; None means all.
+    """
 
     session: Session | None
     differences: tuple[Difference, ...]
     forwarded: int
     seconds: float
+    by: str
+    tokens: Mapping[str, int] | None = None
 
 
 def save(path: Path, *, engine: Engine, session: Session, claim: Claim) -> None:
@@ -63,29 +71,34 @@ def save(path: Path, *, engine: Engine, session: Session, claim: Claim) -> None:
 
     Raises EngineError where the engine exports no keys, or probes other rows than the request has.
     """
-    state, probe = session.export(), session.probe()
-    shapes = [_shape(state, layer) for layer in range(len(claim.description.geometry.layers))]
+    state = session.export()
+    identity = belongs(state, engine=engine, session=session, claim=claim)
+    seal(path, kind=SealedKind.CACHE, identity=identity, tensors=state.tensors, scalars=state.scalars)
+
+
+def belongs(state: CacheState, *, engine: Engine, session: Session, claim: Claim, by: Made | None = None) -> Identity:
+    """Return what the session's exported cache belongs to: to what it was made `by`, which is the engine as it is now.
+
+    Raises EngineError where the engine exports no keys, or probes other rows than the request has.
+    """
+    by, probe = by or made(engine), session.probe()
+    description = by.description or claim.description
+    shapes = [_shape(state, layer) for layer in range(len(description.geometry.layers))]
     names = [row.name for row in claim.rows]
     counts = {len(probe.lengths), *(len(layer) for layer in probe.visible)}
     if counts != {len(names)}:
         told = " or ".join(map(str, sorted(counts)))
         raise EngineError(f"probe: {told} rows, the request has {len(names)}\n  help: count every row in every layer")
     cache = cache_identity(
-        description=claim.description,
+        description=description,
         dtype=", ".join(sorted({_dtype(state, layer) for layer in range(len(shapes))})),
         kind=state.kind,
         shapes=shapes,
         lengths=dict(zip(names, probe.lengths, strict=True)),
         visible={name: [layer[row] for layer in probe.visible] for row, name in enumerate(names)},
-        eviction=[_base(claim, layer, slots=shape[2]) for layer, shape in enumerate(shapes)],
+        eviction=[_base(claim, description, layer, slots=shape[2]) for layer, shape in enumerate(shapes)],
     )
-    seal(
-        path,
-        kind=SealedKind.CACHE,
-        identity=Identity(values={**_asker(engine, claim), **cache}),
-        tensors=state.tensors,
-        scalars=state.scalars,
-    )
+    return Identity(values={**by.fields, **_request(claim), **cache})
 
 
 def _shape(state: CacheState, layer: int) -> tuple[int, ...]:
@@ -103,9 +116,8 @@ def _dtype(state: CacheState, layer: int) -> str:
     return ", ".join(sorted({str(part.dtype).removeprefix("torch.") for part in parts if part is not None}))
 
 
-def _base(claim: Claim, layer: int, *, slots: int) -> int:
+def _base(claim: Claim, description: Description, layer: int, *, slots: int) -> int:
     """Return the first slot a layer that holds `slots` still has. Buffers allocated at once keep theirs in a crop."""
-    description = claim.description
     kind = description.cache(claim.layout.cache)
     assert kind is not None
     keep = kind.full if description.geometry.layers[layer].window is None else kind.sliding
@@ -119,27 +131,54 @@ def ask(path: Path, *, engine: Engine, claim: Claim) -> Answer:
     Raises CacheError for a damaged file and EngineError where the engine cannot take the state over.
     """
     started, before = time.perf_counter(), engine.forwarded
-    sealed = open_sealed(path, kind=SealedKind.CACHE)
+    unseal = getattr(engine, "unseal", open_sealed)  # an engine may have a reader of its own
+    sealed = unseal(path, kind=SealedKind.CACHE)
+    verdict, by = _decided(sealed.identity, engine=engine, claim=claim)
+    restored = isinstance(verdict, Admitted) and claim.opens
+    return _answer(
+        verdict,
+        by=by,
+        session=_restored(sealed, engine=engine, layout=claim.layout) if restored else None,
+        forwarded=engine.forwarded - before,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def ask_live(session: Session, recorded: Identity, *, engine: Engine, claim: Claim) -> Answer:
+    """Ask for the cache of a live session that belongs to `recorded`; what is admitted is a fork of it."""
+    started, before = time.perf_counter(), engine.forwarded
+    verdict, by = _decided(recorded, engine=engine, claim=claim)
+    return _answer(
+        verdict,
+        by=by,
+        session=session.fork() if isinstance(verdict, Admitted) and claim.opens else None,
+        forwarded=engine.forwarded - before,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _decided(recorded: Identity, *, engine: Engine, claim: Claim) -> tuple[Admitted | Refused, str]:
+    """Let the engine's rule, or evseq's guard where it has none, decide; return who did."""
     cache = claimed_cache(
-        description=claim.description,
+        description=_described(engine, claim),
         layout=claim.layout,
-        dtype=engine.dtype,
+        dtype=getattr(engine, "cache_dtype", engine.dtype),
         rows=claim.rows,
         furthest=claim.furthest,
     )
-    rule = getattr(engine, "reuse", admit)  # an engine may have none of its own
-    verdict = rule(sealed.identity, Identity(values={**_asker(engine, claim), **cache}))
-    session = None
-    differences: tuple[Difference, ...] = ()
-    if isinstance(verdict, Refused):
-        differences = verdict.differences
-    else:
-        session = _restored(sealed, engine=engine, layout=claim.layout)
+    now = Identity(values={**engine.identity(), **_request(claim), **cache})
+    rule = getattr(engine, "reuse", None)
+    return (admit(recorded, now), "evseq's guard") if rule is None else (rule(recorded, now), "the engine's own rule")
+
+
+def _answer(verdict: Admitted | Refused, *, by: str, session: Session | None, forwarded: int, seconds: float) -> Answer:
     return Answer(
         session=session,
-        differences=differences,
-        forwarded=engine.forwarded - before,
-        seconds=time.perf_counter() - started,
+        differences=verdict.differences if isinstance(verdict, Refused) else (),
+        forwarded=forwarded,
+        seconds=seconds,
+        by=by,
+        tokens=verdict.tokens if isinstance(verdict, Admitted) else None,
     )
 
 
@@ -154,11 +193,16 @@ def _restored(sealed: Sealed, *, engine: Engine, layout: Layout) -> Session:
     return session
 
 
-def _asker(engine: Engine, claim: Claim) -> dict[str, Scalar]:
-    request = request_identity(
+def _request(claim: Claim) -> dict[str, Scalar]:
+    return request_identity(
         rows=claim.rows,
         rule=numbering(claim.description.geometry, claim.layout),
         padding=claim.request.padding,
         salt=claim.request.salt,
     )
-    return {**engine.identity(), **request}
+
+
+def _described(engine: Engine, claim: Claim) -> Description:
+    """Return what the live engine says of itself, or the target's description where it says nothing."""
+    live: Description = getattr(engine, "description", claim.description)
+    return live

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from evseq.engines.protocol import CacheView
 
-__all__ = ["Contents", "contents", "moved", "same_bits"]
+__all__ = ["Contents", "beside", "contents", "moved", "same_bits", "selected"]
 
 _WORD = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -51,6 +51,20 @@ def moved(before: Contents, after: Contents, *, whole: bool = False) -> list[tup
         for position in sorted(old.keys() | new.keys() if whole else old.keys() & new.keys())
         if old.get(position) != new.get(position)
     ]
+
+
+def selected(before: Contents | None, parents: Sequence[int]) -> Contents | None:
+    """Return the contents of these rows alone."""
+    if before is None:
+        return None
+    return Contents(layers=tuple(tuple(layer[parent] for parent in parents) for layer in before.layers))
+
+
+def beside(one: Contents | None, other: Contents | None) -> Contents | None:
+    """Return the rows of two sessions as those of one."""
+    if one is None or other is None:
+        return None
+    return Contents(layers=tuple((*mine, *its) for mine, its in zip(one.layers, other.layers, strict=True)))
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:

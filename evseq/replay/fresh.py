@@ -128,6 +128,11 @@ class RemoteSession:
         """Return a second session, in the child too."""
         return RemoteSession(self._child, self._key, self._call("fork"))
 
+    def join(self, other: Session) -> None:
+        """Take over the rows of another session of the child."""
+        assert isinstance(other, RemoteSession)
+        self._call("join", other._number)  # noqa: SLF001 - its own kind
+
     def reset(self) -> None:
         """Forget every row."""
         self._call("reset")

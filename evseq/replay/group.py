@@ -147,9 +147,9 @@ def _nodes(plan: Plan) -> Iterator[int]:
         match step:
             case Feed():
                 yield from _real(step)
-            case Load(damage=damage) if damage is not None:
-                yield from damage.stale
-                for feed in damage.right:
+            case Load(damage=damage):
+                yield from damage.stale if damage is not None else ()
+                for feed in (*step.feeds, *(damage.right if damage is not None else ())):
                     yield from _real(feed)
             case _:
                 pass

@@ -19,7 +19,7 @@ from evseq.cache.sealed import SealedKind, open_sealed, seal
 from evseq.errors import CacheError, ScriptError
 from evseq.geometry import Deciding, Description, Dtype
 from evseq.replay.group import Group, Work
-from evseq.replay.recording import Asked, Failure, Fed, Forced, Moved, Probed, Recording
+from evseq.replay.recording import Altered, Asked, Damaged, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.replay.references import References
 from evseq.replay.target import Target
 from evseq.script.cases import CaseArms
@@ -33,6 +33,7 @@ __all__ = ["Kept", "keep", "kept"]
 _DESCRIPTION = TypeAdapter(Description)
 _PROBED = TypeAdapter(Probed)
 _FED = [part.name for part in fields(Fed) if part.name != "logits"]
+_FORCED = ("logits", "truth", "afresh")
 FACTS = "facts"
 """The tensor that holds everything but logits, as JSON."""
 
@@ -166,7 +167,9 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "fed": [{name: getattr(fed, name) for name in _FED} for fed in recording.fed],
         "probed": [asdict(probed) for probed in recording.probed],
         "asked": [asdict(asked) for asked in recording.asked],
-        "forced": [forced.step for forced in recording.forced],
+        "damaged": [asdict(damaged) for damaged in recording.damaged],
+        "altered": [asdict(altered) for altered in recording.altered],
+        "forced": [{"step": forced.step, "raised": forced.raised} for forced in recording.forced],
         "moved": [asdict(moved) for moved in recording.moved],
         "failures": [asdict(failure) for failure in recording.failures],
         "peak_cache_bytes": recording.peak_cache_bytes,
@@ -176,7 +179,9 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "seconds": recording.seconds,
     }
     logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
-    logits |= {f"forced.{number}": forced.logits for number, forced in enumerate(recording.forced)}
+    for number, forced in enumerate(recording.forced):
+        parts = {part: getattr(forced, part) for part in _FORCED}
+        logits |= {f"forced.{number}.{part}": tensor for part, tensor in parts.items() if tensor is not None}
     return facts, logits
 
 
@@ -196,9 +201,11 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                 probed=[_PROBED.validate_python(probed) for probed in facts["probed"]],
                 asked=[_asked(asked) for asked in facts["asked"]],
                 forced=[
-                    Forced(step=step, logits=tensors[f"case.{number}.forced.{place}"])
-                    for place, step in enumerate(facts["forced"])
+                    _forced(told, tensors, f"case.{number}.forced.{place}")
+                    for place, told in enumerate(facts["forced"])
                 ],
+                altered=[Altered(**altered) for altered in facts["altered"]],
+                damaged=[Damaged(**damaged) for damaged in facts["damaged"]],
                 moved=[Moved(**moved) for moved in facts["moved"]],
                 failures=[Failure(**failure) for failure in facts["failures"]],
                 peak_cache_bytes=facts["peak_cache_bytes"],
@@ -226,6 +233,11 @@ def _references(held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Refer
         layers=facts["layers"],
         changed={Dtype(dtype): told for dtype, told in facts["changed"].items()},
     )
+
+
+def _forced(told: dict[str, Any], tensors: Mapping[str, Tensor], name: str) -> Forced:
+    parts: dict[str, Any] = {part: tensors.get(f"{name}.{part}") for part in _FORCED}
+    return Forced(**told, **parts)
 
 
 def _asked(facts: dict[str, Any]) -> Asked:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from evseq.cache.damage import NotWritable
-from evseq.engines.protocol import Batch, Engine, Probe, Session
-from evseq.errors import EngineError
-from evseq.geometry import Description, Positions
-from evseq.replay.asking import Claim, ask, force, save
-from evseq.replay.contents import Contents, contents, moved
+from evseq.engines.protocol import Engine
+from evseq.geometry import Description
+from evseq.replay.answering import answer
+from evseq.replay.asking import save
+from evseq.replay.contents import beside, contents, moved, selected
+from evseq.replay.damaging import ask_damaged
 from evseq.replay.fresh import RemoteEngine
+from evseq.replay.joining import joined
 from evseq.replay.opening import RAISED, told
-from evseq.replay.recording import Asked, Failure, Fed, Forced, Moved, Probed, Recording
+from evseq.replay.recording import Altered, Failure, Moved, Recording
+from evseq.replay.stage import STILL, Live, Stage
 from evseq.script import steps as st
 from evseq.script.events import Process
 
@@ -43,44 +45,15 @@ def play(
     """
     player = _Player(plan, engine=engine, description=description, folder=folder, fresh=fresh)
     started = time.perf_counter()
-    with torch.no_grad():
+    with torch.no_grad(), contextlib.closing(player.changes):
         for player.index, step in enumerate(plan.steps):
             player.step(step)
     player.recording.seconds = time.perf_counter() - started
     return player.recording
 
 
-@dataclass(slots=True, kw_only=True)
-class _Live:
-    """A session being played, with what the player must remember of it."""
-
-    session: Session
-    engine: Engine
-    group: int
-    rows: tuple[str, ...] = ()
-    contents: Contents | None = None
-    cache_bytes: int = 0
-
-
-class _Player:
-    def __init__(
-        self,
-        plan: st.Plan,
-        *,
-        engine: Engine,
-        description: Description,
-        folder: Path,
-        fresh: Callable[[], RemoteEngine] | None,
-    ) -> None:
-        self.plan = plan
-        self.engine = engine
-        self.description = description
-        self.folder = folder
-        self.fresh = fresh
-        self.index = 0
-        self.live: dict[str, _Live] = {}
-        self.saved_rows: dict[str, tuple[str, ...]] = {}
-        self.recording = Recording(plan=plan)
+class _Player(Stage):
+    """What each step does to the stage."""
 
     def step(self, step: st.Step) -> None:
         """Do one step; record what raised, and what it moved that it should not have."""
@@ -88,6 +61,7 @@ class _Player:
             self.recording.skipped += 1
             return
         try:
+            self.before = self._forwarded(step)
             self._do(step)
         except NotWritable:  # a disk that is full is no fault of the engine
             raise
@@ -101,11 +75,19 @@ class _Player:
 
     def _ready(self, step: st.Step) -> bool:
         match step:
-            case st.Open():
-                return True
+            case st.Open(beside=beside):
+                return beside is None or beside in self.live
             case st.Fork(source=source):
                 return source in self.live
-            case st.Load(source=source):
+            case st.Join(other=other):
+                if other not in self.live:  # without its new rows nothing planned of it holds
+                    self.live.pop(step.session, None)
+                return step.session in self.live
+            case st.Load(source=source, held=st.Held()):
+                return source in self.live
+            case st.Alter(session="") | st.Restore(session=""):
+                return True
+            case st.Load(source=source) | st.LoadDamaged(source=source):
                 return source in self.saved_rows
             case _:
                 return step.session in self.live
@@ -113,149 +95,95 @@ class _Player:
     def _do(self, step: st.Step) -> None:
         match step:
             case st.Open():
-                session = self.engine.open(self.plan.layouts[step.group])
-                self.live[step.session] = _Live(session=session, engine=self.engine, group=step.group)
+                engine = self.engine if step.beside is None else self.live[step.beside].engine
+                session = engine.open(self.plan.layouts[step.group])
+                self.live[step.session] = self.opened(session, engine, step.group)
             case st.Feed():
-                self._feed(self.live[step.session], step)
-            case st.Select():
-                live = self.live[step.session]
-                live.session.select(step.parents)
-                live.rows = step.rows
-                self._probe(live, step, step.after)
-            case st.Crop():
-                live = self.live[step.session]
-                live.session.crop(step.lengths)
-                self._probe(live, step, step.after)
-            case st.Fork():
-                source = self.live[step.source]
-                live = replace(source, session=source.session.fork(), contents=None)
-                self.live[step.session] = live
-                self._probe(live, step, step.after)
-            case st.Save():
-                live = self.live[step.session]
-                claim = self._claim(step.group, step.request, step.after)
-                save(self._file(step.to), engine=live.engine, session=live.session, claim=claim)
-                self.saved_rows[step.to] = live.rows
-                self._probe(live, step, step.after)
-            case st.Load():
-                self._load(step)
+                self.feed(self.live[step.session], step)
             case st.Read():
-                self._probe(self.live[step.session], step, step.after)
+                self.probe(self.live[step.session], step, step.after)
             case st.Reset():
                 live = self.live[step.session]
                 live.session.reset()
                 live.rows, live.contents, live.cache_bytes = (), None, 0
             case st.Drop():
                 del self.live[step.session]
+            case st.Select() | st.Retire() | st.Join() | st.Crop() | st.Fork():
+                self._reshape(step)
+            case st.Save() | st.Load() | st.LoadDamaged() | st.Alter() | st.Restore():
+                self._ask(step)
             case _:
                 assert_never(step)
 
-    # -- forwards ------------------------------------------------------------------------------------------------
+    def _reshape(self, step: st.Select | st.Retire | st.Join | st.Crop | st.Fork) -> None:
+        """Change which rows and tokens a session holds, without a forward."""
+        match step:
+            case st.Select():
+                live = self.live[step.session]
+                live.session.select(step.parents)
+                live.rows = step.rows
+                self.probe(live, step, step.after)
+            case st.Retire():
+                live = self.live[step.session]
+                live.session.select(step.parents)
+                live.rows, live.contents = step.rows, selected(live.contents, step.parents)
+                self.probe(live, step, step.after)
+            case st.Join():
+                live, other = self.live[step.session], self.live.pop(step.other)
+                joined(live.session, other.session)
+                live.rows, live.contents = step.rows, beside(live.contents, other.contents)
+                self.probe(live, step, step.after)
+            case st.Crop():
+                live = self.live[step.session]
+                live.session.crop(step.lengths)
+                self.probe(live, step, step.after)
+            case st.Fork():
+                source = self.live[step.source]
+                live = replace(source, session=source.session.fork(), contents=None)
+                self.live[step.session] = live
+                self.probe(live, step, step.after)
+            case _:
+                assert_never(step)
 
-    def _feed(self, live: _Live, step: st.Feed) -> None:
-        live.rows = step.rows
-        batch = self._batch(step, live.group)
-        before, started = live.engine.forwarded, time.perf_counter()
-        logits = live.session.prefill(batch) if step.prefill else live.session.append(batch)
-        seconds = time.perf_counter() - started
-        real = batch.mask.nonzero().tolist()
-        self.recording.fed.append(
-            Fed(
-                step=self.index,
-                session=step.session,
-                event=step.event,
-                prefill=step.prefill,
-                width=batch.tokens.shape[1],
-                rows=tuple(step.rows[row] for row, _ in real),
-                indices=tuple(step.indices[row][column] for row, column in real),
-                nodes=tuple(step.nodes[row][column] for row, column in real),
-                lineage=step.lineage,
-                logits=self._looked_at(logits, batch)[batch.mask],  # a copy: an engine may reuse its buffer
-                columns=batch.tokens.numel(),
-                forwarded=live.engine.forwarded - before,
-                seconds=seconds,
-            )
-        )
-        self._probe(live, step, step.after)
-
-    def _batch(self, step: st.Feed, group: int) -> Batch:
-        given = self.plan.layouts[group].positions is Positions.GIVEN
-        return Batch(
-            tokens=torch.tensor(step.tokens),
-            mask=torch.tensor(step.nodes) >= 0,
-            positions=torch.tensor(step.positions) if given else None,
-        )
-
-    def _looked_at(self, logits: object, batch: Batch) -> Float[Tensor, "row column vocab"]:
-        """Return the logits on the CPU. Raises EngineError for anything but a table of them."""
-        expected = [*batch.tokens.shape, self.description.geometry.vocab]
-        if not isinstance(logits, Tensor) or not logits.is_floating_point() or list(logits.shape) != expected:
-            found = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            raise EngineError(f"a forward returned {found}, expected logits of shape {expected}")
-        return logits.detach().cpu()
-
-    # -- reuse ---------------------------------------------------------------------------------------------------
-
-    def _load(self, step: st.Load) -> None:
-        claim, path = self._claim(step.group, step.request, step.state), self._file(step.source)
-        if step.process is Process.FRESH:
-            assert self.fresh is not None
-            engine: Engine = self.fresh()
-            answer = self.fresh().ask(path, claim=claim)
-        else:
-            engine, answer = self.engine, ask(path, engine=self.engine, claim=claim)
-        self.recording.asked.append(
-            Asked(
-                step=self.index,
-                session=step.session,
-                differences=answer.differences,
-                forwarded=answer.forwarded,
-                seconds=answer.seconds,
-            )
-        )
-        if step.refused is None and answer.session is not None:
-            rows = self.saved_rows[step.source]
-            live = _Live(session=answer.session, engine=engine, group=step.group, rows=rows)
-            self.live[step.session] = live
-            self._probe(live, step, step.state)
-        if step.damage is not None:
-            self._show_damage(step, step.damage)
-
-    def _show_damage(self, step: st.Load, damage: st.Damage) -> None:
-        """Play the changed request afresh, then force the stale cache to answer its last column."""
-        layouts = self.plan.layouts
-        scratch = _Live(session=self.engine.open(layouts[damage.group]), engine=self.engine, group=damage.group)
-        for feed in damage.right:
-            self._feed(scratch, feed)
-        stale = force(self._file(step.source), engine=self.engine, layout=layouts[step.group])
-        batch = self._batch(damage.right[-1], step.group)
-        logits = self._looked_at(stale.append(batch), batch)
-        self.recording.forced.append(Forced(step=self.index, logits=logits[:, -1].clone()))
-
-    def _claim(self, group: int, request: st.Request, state: st.State) -> Claim:
-        layout = self.plan.layouts[group]
-        return Claim(description=self.description, layout=layout, request=request, furthest=state.furthest)
-
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{name}.cache.safetensors"
+    def _ask(self, step: st.Save | st.Load | st.LoadDamaged | st.Alter | st.Restore) -> None:
+        """Save and ask for what was saved or lives, or change what is asked for."""
+        match step:
+            case st.Save():
+                live = self.live[step.session]
+                claim = self.claim(step.group, step.request, step.after)
+                save(self.file(step.to), engine=live.engine, session=live.session, claim=claim)
+                self.saved_rows[step.to] = live.rows
+                if not step.tampered:
+                    self.probe(live, step, step.after)
+            case st.Load():
+                answer(self, step)
+            case st.Alter():
+                operand: dict[str, object] = dict(step.operand)
+                if step.session:
+                    operand["session"] = self.live[step.session].session
+                key = self.changes.alter(step.field, operand, session=step.session)
+                self.recording.altered.append(Altered(step=self.index, field=step.field, key=key))
+            case st.Restore():
+                self.changes.restore(step.field, session=step.session)
+            case st.LoadDamaged():
+                claim, path = self.claim(step.group, step.request, step.state), self.file(step.source)
+                reader: Engine = self.fresh() if step.process is Process.FRESH and self.fresh else self.engine
+                self.recording.damaged += ask_damaged(step, self.index, path, engine=reader, claim=claim)
+            case _:
+                assert_never(step)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def _probe(self, live: _Live, step: st.Step, expected: st.State) -> None:
-        probe = _plain(live.session.probe())
-        live.cache_bytes = probe.cache_bytes
-        self.recording.probed.append(
-            Probed(
-                step=self.index, session=step.session, rows=live.rows, group=live.group, probe=probe, expected=expected
-            )
-        )
-        held = sum(other.cache_bytes for other in self.live.values())
-        self.recording.peak_cache_bytes = max(self.recording.peak_cache_bytes, held)
+    def _forwarded(self, step: st.Step) -> int:
+        """Return how much the engine of a step has forwarded so far, where the step is to forward nothing."""
+        if not isinstance(step, STILL):
+            return 0
+        return self.live[step.source if isinstance(step, st.Fork) else step.session].engine.forwarded
 
     def _watch(self, step: st.Step) -> None:
         """Compare what every session holds with what it held before this step."""
-        rebuilt = isinstance(step, st.Open | st.Select | st.Load | st.Fork | st.Reset)
-        looks = isinstance(step, st.Save | st.Read)
+        rebuilt = isinstance(step, st.Open | st.Select | st.Load | st.Fork | st.Reset | st.Alter | st.Restore)
+        looks = isinstance(step, st.Save | st.Read | st.Retire | st.Join)
         for name, live in list(self.live.items()):
             own = name == step.session
             try:
@@ -263,7 +191,7 @@ class _Player:
             except RAISED as error:
                 self._fail(name, error)
 
-    def _moved(self, name: str, live: _Live, *, rebuilt: bool, whole: bool) -> list[Moved]:
+    def _moved(self, name: str, live: Live, *, rebuilt: bool, whole: bool) -> list[Moved]:
         now = contents(live.session.view()) if live.rows else None
         before, live.contents = live.contents, now
         self.recording.shown |= now is not None
@@ -273,13 +201,3 @@ class _Player:
             Moved(step=self.index, session=name, layer=layer, row=live.rows[row], position=position)
             for layer, row, position in moved(before, now, whole=whole)
         ]
-
-
-def _plain(probe: Probe) -> Probe:
-    """Return the same numbers as Python's own; an engine may have read them from arrays."""
-    return Probe(
-        lengths=tuple(map(int, probe.lengths)),
-        next_positions=tuple(map(int, probe.next_positions)),
-        visible=tuple(tuple(map(int, layer)) for layer in probe.visible),
-        cache_bytes=int(probe.cache_bytes),
-    )

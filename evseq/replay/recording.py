@@ -12,7 +12,7 @@ from evseq.engines.protocol import Probe
 from evseq.geometry import Dtype
 from evseq.script.steps import Plan, State
 
-__all__ = ["Asked", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
+__all__ = ["Altered", "Asked", "Damaged", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,10 @@ class Fed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What the engine's probe read after a step, and what the plan says it must read."""
+    """What the engine's probe read after a step, and what the plan says it must read.
+
+    `forwarded` token columns went through the embedding in a step that is to forward none.
+    """
 
     step: int
     session: str
@@ -47,25 +50,55 @@ class Probed:
     group: int
     probe: Probe
     expected: State
+    forwarded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How a request for reuse was answered: no differences means admitted."""
+    """How a request for reuse was answered, and who decided: no differences means admitted."""
 
     step: int
     session: str
     differences: tuple[Difference, ...]
     forwarded: int
     seconds: float
+    by: str = "evseq's guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Altered:
+    """A field that was changed while it lived, and the key inside its value, where the engine names one."""
+
+    step: int
+    field: str
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damaged:
+    """How a request for a copy of a file damaged at `place` was answered: the error's name and words, or admitted."""
+
+    step: int
+    session: str
+    place: str
+    error: str | None
+    told: str
+    forwarded: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forced:
-    """The probe column fed to a stale cache that was forced past its refusal: one row of logits per row."""
+    """The probe column fed to a stale cache that was forced past its refusal: one row of logits per row.
+
+    Where the engine itself was changed, `truth` is its own uncached forward of that column and `afresh` its cached one;
+    elsewhere they are None, and truth is in the references. `raised` says why the cache could not even be forced.
+    """
 
     step: int
-    logits: Float[Tensor, "row vocab"]
+    logits: Float[Tensor, "row vocab"] | None
+    truth: Float[Tensor, "row vocab"] | None = None
+    afresh: Float[Tensor, "row vocab"] | None = None
+    raised: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +133,8 @@ class Recording:
     fed: list[Fed] = field(default_factory=list)
     probed: list[Probed] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    damaged: list[Damaged] = field(default_factory=list)
+    altered: list[Altered] = field(default_factory=list)
     forced: list[Forced] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)

@@ -17,6 +17,7 @@ from evseq.engines.registry import find
 from evseq.errors import CacheError, EngineError
 from evseq.replay.asking import ask
 from evseq.replay.child import Call, Handle, Key
+from evseq.replay.joining import joined
 from evseq.replay.opening import told
 
 __all__ = ["serve"]
@@ -75,6 +76,9 @@ class _Server:
                 return getattr(engine, method)(*call.arguments)
 
     def _on_session(self, call: Call, number: int) -> Any:
+        if call.method == "join":
+            (other,) = call.arguments
+            return joined(self.sessions[number], self.sessions[other])
         value = getattr(self.sessions[number], call.method)(*call.arguments)
         return self._keep(value) if call.method == "fork" else value
 

@@ -16,14 +16,18 @@ One line of type `run` comes first:
 
 One line of type `case` follows for each case when it ends:
   id, script, file, target, arms (value by name)
-  outcome       passed, failed or unsupported
+  outcome       passed, failed, known (failed exactly as known.yaml says, which fails no run) or unsupported
   reason        why it is unsupported, or null
   promise       what the cache kind promises
   golden        the revision whose golden it was held to, or null
   dtype         the number format of weights, cache and logits
   observations  compared next-token distributions
   findings      a list of {check, place, event, step, row, index, message, actual, expected, cause}, first divergence
-                first; row, index, actual, expected and cause may be null, and so may further keys
+                first; row, index, actual, expected and cause may be null, and so may further keys: round is that of
+                the repeat the event stands in, share how many allowances a logit is off by
+  allowed       a list of {check, place, because, within, findings, share}: each `allow` of the script, how many
+                findings it tolerated here, and the largest of them in allowances, null where there are none
+  known         a list of {place, check, link, reason}: the entries of known.yaml that mean this case
   notes         a list of {kind, message}
   margin        {deviation, err, allowed, fraction} of the observation that used most of its allowance, or null
   errors        {cached, uncached, ratio}, the largest distance from truth of either side; ratio is null where the
@@ -35,7 +39,9 @@ One line of type `case` follows for each case when it ends:
   replay        the command that replays just this case
 
 One line of type `summary` closes a run that came to its end:
-  passed, failed, unsupported                 numbers of cases
+  passed, failed, known, unsupported          numbers of cases
+  allowed       how many findings were tolerated
+  unmatched     the entries of known.yaml, by place, that mean no case of this run
   findings      those that belong to no case
   judged        a list of {target, judged, not_judged}: number formats, and kernels as "option value", that the target
                 offers, by whether any case ran in it
@@ -130,6 +136,8 @@ class JsonLines:
             {
                 "type": "summary",
                 **{str(outcome): result.counts[outcome] for outcome in Outcome},
+                "allowed": sum(allowed.findings for case in result.cases for allowed in case.allowed),
+                "unmatched": list(result.unmatched),
                 "findings": [asdict(finding) for finding in result.findings],
                 "judged": [asdict(judged) for judged in result.judged],
                 "leaves": result.forwards.leaves,

@@ -65,14 +65,15 @@ def verdict(result: Result) -> list[str]:
 def last_line(result: Result) -> str:
     """Return the line that says whether the release may ship."""
     counts = result.counts
-    judged = counts[Outcome.PASSED] + counts[Outcome.FAILED]
-    parts = [f"{counts[Outcome.UNSUPPORTED]:,} unsupported"] if counts[Outcome.UNSUPPORTED] else []
+    judged = counts[Outcome.PASSED] + counts[Outcome.FAILED] + counts[Outcome.KNOWN]
+    parts = [f"{counts[Outcome.KNOWN]:,} known"] if counts[Outcome.KNOWN] else []
+    parts += [f"{counts[Outcome.UNSUPPORTED]:,} unsupported"] if counts[Outcome.UNSUPPORTED] else []
     parts.append(f"{duration(result.seconds)} on {counted(result.threads, 'thread')}")
     if result.candidates:
         parts.append(f"{counted(len(result.candidates), 'candidate')} written: `evseq golden review`")
     match result.exit:
         case Exit.PASSED:
-            head = f"PASSED: {counted(judged, 'case')}"
+            head = f"PASSED: {counted(counts[Outcome.PASSED], 'case')}"
         case Exit.FAILED:
             head = f"FAILED: {counts[Outcome.FAILED]:,} of {counted(judged, 'case')}"
             if result.findings:

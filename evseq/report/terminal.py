@@ -14,6 +14,7 @@ from rich.text import Text
 from evseq.report.failure import alike, case_text, finding_text
 from evseq.report.figures import duration, figure
 from evseq.report.summary import last_line, notes, unsupported, verdict
+from evseq.report.weakened import allowed, known
 from evseq.verdict.result import Case, Exit, Outcome, Result
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Terminal", "Verbosity", "text"]
 
-_STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.UNSUPPORTED: "yellow"}
+_STYLES = {
+    Outcome.PASSED: "green",
+    Outcome.FAILED: "bold red",
+    Outcome.KNOWN: "magenta",
+    Outcome.UNSUPPORTED: "yellow",
+}
 
 
 class Verbosity(StrEnum):
@@ -81,7 +87,14 @@ class Terminal:
             self._block(finding_text(finding), style="bold red")
         for group in _groups(result.cases, verbose=verbose):
             self._block(case_text(group[0], also=group[1:]), style="bold red")
-        for lines in (unsupported(result, verbose=verbose), notes(result, verbose=verbose), verdict(result)):
+        blocks = (
+            unsupported(result, verbose=verbose),
+            known(result, verbose=verbose),
+            allowed(result),
+            notes(result, verbose=verbose),
+            verdict(result),
+        )
+        for lines in blocks:
             if lines:
                 self._block("\n".join(lines), style="bold")
         self._print("")

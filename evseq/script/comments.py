@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import yaml
@@ -17,6 +17,7 @@ from evseq.script.source import Source, parse_yaml
 __all__ = ["Comment", "Margin", "comments", "lost_comments"]
 
 _SECTIONS: tuple[Keys, ...] = (("rows",), ("arms",), ("events",))
+_INSIDE: Keys = ("repeat", "events")
 _HASH = re.compile(r"(?:^|(?<= ))#")
 
 
@@ -134,14 +135,19 @@ def _items(source: Source) -> list[tuple[int, int, Keys]]:
     first: dict[Keys, int] = {}
     last: dict[Keys, int] = {}
     for path, mark in source.marks.items():
-        for depth in _depths(path):
-            item = path[:depth]
-            first[item] = min(first.get(item, mark.key_line), mark.key_line)
-            # The value of a section begins where its first entry does, and that is an item of its own.
-            end = mark.key_line if item in _SECTIONS else mark.line
-            last[item] = max(last.get(item, end), end)
+        if not path:
+            continue
+        item = path[: _depth(path)]
+        first[item] = min(first.get(item, mark.key_line), mark.key_line)
+        # The value of a section, or of a repeat's events, begins where its first entry does: an item of its own.
+        end = mark.key_line if path in _SECTIONS or path[-2:] == _INSIDE else mark.line
+        last[item] = max(last.get(item, end), end)
     return sorted((first[item], last[item], item) for item in first)
 
 
-def _depths(path: Keys) -> Iterable[int]:
-    return (2,) if path[:1] in _SECTIONS and len(path) > 1 else (1,) if path else ()
+def _depth(path: Keys) -> int:
+    """Return how much of a path names its item: a top-level key, an entry of a section, an event inside a repeat."""
+    depth = 2 if path[:1] in _SECTIONS and len(path) > 1 else 1
+    while path[depth : depth + 2] == _INSIDE and len(path) > depth + 2:
+        depth += 3
+    return depth

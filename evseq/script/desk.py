@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn
 
+from evseq.cache.fields import FIELDS
 from evseq.errors import Place, Problem
-from evseq.geometry import Capability, Description, Positions
+from evseq.geometry import Capability, Description, PositionRule, Positions
 from evseq.history import Tree
 from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
+from evseq.script.compose import Keys
 from evseq.script.document import Script
 from evseq.script.number import NumberError, evaluate
 from evseq.script.sessions import Rules, SessionPlan
 from evseq.script.texts import NOMINAL_VOCAB, Greedy, RowText
+from evseq.script.turns import Turn
 
 __all__ = ["Desk", "ImpossibleError"]
 
 NO_WORDS: Mapping[str, int | None] = MappingProxyType({})
 
-_CHANGING = ("sessions", "kept", "saved", "gone", "broken", "pending", "groups", "needs")
+_CHANGING = ("sessions", "kept", "saved", "savers", "gone", "broken", "pending", "altered", "shown", "groups", "needs")
 
 
 class ImpossibleError(Exception):
@@ -37,6 +40,8 @@ class _Group:
     rows: int
     capacity: int = 0
     depth: int = 0
+    positions: Positions | None = None  # where they are not those of the case
+    within: int | None = None  # the group it is to join: room for what that one needs
 
 
 class Desk:
@@ -60,6 +65,7 @@ class Desk:
         self.words = words
         self.texts = texts
         self.rules = Rules.of(geometry, positions=positions, tree=tree)
+        self.position_rule = geometry.position_rule if geometry else PositionRule.MASK
         self.vocab = geometry.vocab if geometry else NOMINAL_VOCAB
         self.greedy = greedy
         self.symbols = Tree()  # of tokens alone: what stands before a greedy id nobody has chosen yet
@@ -71,19 +77,28 @@ class Desk:
         self.sessions: dict[str, SessionPlan] = {}
         self.kept: dict[str, int] = {}  # names whose buffers were kept, with their group
         self.saved: dict[str, SessionPlan] = {}
+        self.savers: dict[str, Keys] = {}  # the event that saved a name
         self.gone: dict[str, tuple[str, str]] = {}  # sessions dropped or refused: what became of them, and an advice
         self.broken: set[str] = set()  # names an impossible event would have made: no complaint twice
-        self.pending: list[tuple[int, ev.MutatePrefixToken]] = []
+        self.pending: list[tuple[int, ev.MutatePrefixToken | ev.Mutate]] = []
+        self.altered: dict[str, int] = {}  # fields of the engine that are changed now, with the turn
+        self.shown: set[int] = set()  # turns that changed something which was asked about since
         self.lineages: dict[object, int] = {}
         self.guessed = False  # whether the event at hand has a number that only a target knows
-        self.event = 0
-        self.word = ""
+        self.turns: list[Turn] = []
+        self.overlong = False  # whether there are more turns than are planned
+        self.event = 0  # index into the turns
+        self.turn = Turn(event=script.events[0], path=("events", 0))
 
     # -- names -----------------------------------------------------------------------------------------------------
 
     def resolved(self, word: str) -> str:
         """Return what a word stands for: an arm its value, any other itself."""
         return word if word in self.texts else str(self.arms.get(word, word))
+
+    def field(self, word: str) -> str:
+        """Return the identity field a word stands for; `padding` is one, and an arm's name besides."""
+        return word if word in FIELDS else self.resolved(word)
 
     def live(self, name: str) -> SessionPlan:
         """Return a live session; it is a problem if there is none of that name."""
@@ -131,7 +146,10 @@ class Desk:
         for place, word in enumerate(words):
             name = self.resolved(word)
             here = (*path, word) if keys else (*path, place)
-            if name not in session.rows:
+            if name in session.retired:
+                message = f"{self.word}: row {name!r} {session.left(name)}"
+                self.note(here, message, f"rows here: {', '.join(session.rows)}", key=keys)
+            elif name not in session.rows:
                 message = f"{self.word}: no row {name!r} in session {session.name!r}"
                 self.note(here, message, _like(name, session.rows, "rows here"), key=keys)
             elif name in names:
@@ -193,9 +211,9 @@ class Desk:
         """Where masked slots go in a prefill."""
         return str(self.arms.get("padding", "left"))
 
-    def new_group(self, rows: int) -> int:
-        """Return the number of a new group of sessions that share a layout."""
-        self.groups.append(_Group(rows=rows))
+    def new_group(self, rows: int, *, within: int | None = None) -> int:
+        """Return the number of a new group of sessions that share a layout; one that is to join has another's room."""
+        self.groups.append(_Group(rows=rows, within=within))
         return len(self.groups) - 1
 
     def lineage(self, key: object) -> int:
@@ -215,7 +233,12 @@ class Desk:
 
     def note(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> None:
         """Note a problem at a part of the event."""
-        self.note_at(self.script.place(("events", self.event, self.word, *path), key=key), message, help)
+        place = self.script.place((*self.turn.word, *path), key=key)
+        if any(later > 1 for later in self.turn.rounds):
+            if any(problem.place == place for problem in self.problems):
+                return  # told of an earlier round
+            message = f"{message} in round {self.turn.round}"
+        self.note_at(place, message, help)
 
     def note_at(self, place: Place, message: str, help: str) -> None:
         """Note a problem anywhere in the script."""
@@ -234,14 +257,25 @@ class Desk:
             for row in session.rows.values():
                 row.exact = False
 
+    @property
+    def word(self) -> str:
+        """The word of the event at hand."""
+        return self.turn.event.word
+
+    def begin(self, turn: Turn) -> None:
+        """Speak of the next event from here on."""
+        self.turns.append(turn)
+        self.turn_to(len(self.turns) - 1)
+        self.guessed = False
+
     def turn_to(self, number: int) -> None:
         """Speak of another event from here on."""
-        self.event, self.word = number, self.script.events[number].word
+        self.event, self.turn = number, self.turns[number]
 
     @property
     def line(self) -> int:
         """The line of the event at hand."""
-        return self.script.place(("events", self.event, self.word), key=True).line
+        return self.script.place(self.turn.word, key=True).line
 
     def vacuous(self, session: SessionPlan) -> None:
         """Note a session that was opened by reload or fork and never used."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from evseq.errors import Place
+from evseq.script.allowing import Allow
 from evseq.script.arms import BUILT_IN, Arm, arm_data
 from evseq.script.comments import Margin
 from evseq.script.complaints import Complaints, did_you_mean
 from evseq.script.compose import Keys, Value
-from evseq.script.events import BeamSelect, Event, Expect, Prefill
+from evseq.script.events import BeamSelect, Event, Expect, Prefill, Repeat
 from evseq.script.normal import flow, item
 from evseq.script.rows import Each, Ids, Random, RowSource, Text, TextFile, row_data
 from evseq.script.sections import (
     VERSION,
     read_about,
+    read_allow,
     read_arms,
     read_events,
     read_name,
@@ -56,6 +58,7 @@ class Script:
     events: tuple[Event, ...]
     needs: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    allow: tuple[Allow, ...] = ()
     source: Source = field(default=NOWHERE, compare=False, repr=False)
 
     def place(self, path: Keys, *, key: bool = False) -> Place:
@@ -75,6 +78,7 @@ def parse(source: Source) -> Script:
         events=read_events(data, complaints),
         needs=read_needs(data, complaints),
         targets=read_targets(data, complaints),
+        allow=read_allow(data, complaints),
         source=source,
     )
     _check_arms(script, data, complaints)
@@ -96,13 +100,23 @@ def unparse(script: Script) -> str:
 
 def event_data(event: Event) -> Value:
     """Return what an author writes behind the event's word, in the shortest form; an empty mapping for nothing."""
+    if isinstance(event, Repeat):
+        return {"times": event.times, "events": [_written(one) for one in event.events]}
     body: dict[str, Any] = event.model_dump(by_alias=True, exclude_defaults=True)
     if expect := body.pop("expect", None):
         body["expect"] = next((word for word in Expect.WORDS if word in expect), expect)
+    if allow := body.pop("allow", None):
+        body["allow"] = allow
     short = isinstance(event, Prefill) and isinstance(event.rows, list)
     short = short or (isinstance(event, BeamSelect) and not BeamSelect.RESERVED & event.rows.keys())
     rows: Value = body["rows"] if short and len(body) == 1 else body
     return rows
+
+
+def _written(event: Event) -> Value:
+    """Return an event as an entry of a list."""
+    body = event_data(event)
+    return {event.word: body} if body else event.word
 
 
 def _layout(script: Script) -> Iterator[tuple[Keys, list[str], int]]:
@@ -120,11 +134,24 @@ def _layout(script: Script) -> Iterator[tuple[Keys, list[str], int]]:
     for key, words in (("needs", script.needs), ("targets", script.targets)):
         if words:
             yield (key,), item(f"{key}:", list(words), indent=0), 0
+    if script.allow:
+        allows = [allow.model_dump() for allow in script.allow]
+        yield ("allow",), item("allow:", allows[0] if len(allows) == 1 else list(allows), indent=0), 0
     yield ("events",), ["events:"], 0
-    for index, event in enumerate(script.events):
+    yield from _events(script.events, ("events",), 2)
+
+
+def _events(events: Iterable[Event], path: Keys, indent: int) -> Iterator[tuple[Keys, list[str], int]]:
+    margin = " " * indent
+    for index, event in enumerate(events):
+        here = (*path, index)
+        if isinstance(event, Repeat):
+            head = item("times:", event.times, indent=indent + 4)
+            yield here, [f"{margin}- {event.word}:", *head, f"{margin}    events:"], indent
+            yield from _events(event.events, (*here, event.word, "events"), indent + 6)
+            continue
         body = event_data(event)
-        lines = item(f"- {event.word}:", body, indent=2) if body else [f"  - {event.word}"]
-        yield ("events", index), lines, 2
+        yield here, item(f"- {event.word}:", body, indent=indent) if body else [f"{margin}- {event.word}"], indent
 
 
 def _check_arms(script: Script, data: Mapping[str, Value], complaints: Complaints) -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from evseq.cache.regions import Region
+from evseq.script.allowing import Allows
 from evseq.script.kinds import GIVEN, NAME, WORD, Count, Name, Names, Number, RowsFed, Switch, Token, Tokens
 
 __all__ = [
     "EVENTS",
+    "LAST",
     "MAIN",
     "NAME",
     "WORD",
@@ -25,7 +28,9 @@ __all__ = [
     "Event",
     "Expect",
     "Fork",
+    "Join",
     "Keep",
+    "Mutate",
     "MutatePrefixToken",
     "Name",
     "Number",
@@ -33,10 +38,21 @@ __all__ = [
     "Probe",
     "Process",
     "Reload",
+    "Repeat",
+    "Restore",
+    "Retire",
+    "Reuse",
     "Reused",
     "Serialize",
+    "Speculate",
     "Token",
 ]
+
+_EVENTS: dict[str, Any] = {"type": "array", "items": {"const": "event"}, "minItems": 1}
+"""Events inside an event; the editor schema says what one is."""
+
+LAST = ("expect", "allow")
+"""Keys that all events have; they are told last, in this order."""
 
 MAIN = "main"
 """The session an event opens or names when it does not say."""
@@ -82,12 +98,15 @@ class Reused(_Part):
 class Expect(_Part):
     """What must happen instead of, or besides, the strongest default: exactly one of these."""
 
-    ways = ("refused", "reused", "invalid", "loud")
+    ways = ("refused", "reused", "malformed", "invalid", "loud")
     refused: Annotated[Name | None, GIVEN] = Field(
         default=None, description="the identity field that must be refused first"
     )
     reused: Annotated[Reused | None, GIVEN] = Field(
         default=None, description="tokens taken from the cache, over all rows"
+    )
+    malformed: Annotated[Name | None, GIVEN] = Field(
+        default=None, description="the error that a damaged file must be told as, such as DigestMismatch"
     )
     invalid: Switch = Field(default=False, description="the static check must refuse this event before a model loads")
     loud: Switch = Field(default=False, description="right or an error, never silently wrong")
@@ -106,6 +125,7 @@ class _Event(_Part):
     expect: Annotated[Expect | None, GIVEN] = Field(
         default=None, description="weaker or other than the default: everything is right"
     )
+    allow: Annotated[Allows | None, GIVEN] = Field(default=None, description="findings tolerated here, and why")
 
 
 class Prefill(_Event):
@@ -157,7 +177,7 @@ class BeamSelect(_Event):
     rows: Annotated[dict[Name, Name], Field(min_length=1)] = Field(description="each new name with its parent")
     on: Name = Field(default=MAIN, description="the session")
 
-    RESERVED: ClassVar[frozenset[str]] = frozenset({"rows", "on", "expect"})  # no beams in the short form
+    RESERVED: ClassVar[frozenset[str]] = frozenset({"rows", "on", "expect", "allow"})  # no beams in the short form
 
     @model_validator(mode="before")
     @classmethod
@@ -187,6 +207,44 @@ class Crop(_Event):
         return self
 
 
+class Speculate(_Event):
+    """Feed a draft in one forward, the rows' own next tokens or ids; keep the first `accept`, roll back the rest.
+
+    All or none may be accepted. The next tokens of a row's own text are those behind the accepted ones.
+    """
+
+    word = "speculate"
+    example = "speculate: {next: 3, accept: 1}"
+    ways = ("next", "ids")
+    next: Annotated[Number | None, GIVEN] = Field(default=None, description="how many tokens of each row's own text")
+    ids: Annotated[Annotated[dict[Name, Tokens], Field(min_length=1)] | None, GIVEN] = Field(
+        default=None, description="token ids per row"
+    )
+    accept: Count = Field(description="how many tokens of its draft each row keeps; `length` is the draft's")
+    on: Name = Field(default=MAIN, description="the session")
+
+
+class Retire(_Event):
+    """Let rows leave a running batch; the others go on untouched. A name is not used again in that session."""
+
+    word = "retire"
+    example = "retire: {rows: [b]}"
+    rows: Names = Field(description="the rows that leave; one at least stays")
+    on: Name = Field(default=MAIN, description="the session")
+
+
+class Join(_Event):
+    """Let new rows enter a running batch: they are prefilled by themselves, then the two are one.
+
+    Whichever side is narrower gets masked slots in front.
+    """
+
+    word = "join"
+    example = "join: {rows: {b: 3}}"
+    rows: RowsFed = Field(description="whole rows, or how many of its first tokens each row feeds")
+    on: Name = Field(default=MAIN, description="the session")
+
+
 class Fork(_Event):
     """Open a second session with the contents of this one and nothing shared."""
 
@@ -206,13 +264,17 @@ class Serialize(_Event):
 
 
 class Reload(_Event):
-    """Ask for a sealed cache with the request as it stood at `serialize`; open a session from it if admitted."""
+    """Ask for a sealed cache with the request as it stood at `serialize`; open a session from it if admitted.
+
+    With `damage`, copies of the file are asked for, each damaged in another place of that region; none may be admitted.
+    """
 
     word = "reload"
     example = "reload: {from: mid, as: again}"
     from_: Name = Field(alias="from", description="the name given at serialize")
     as_: Name = Field(default=MAIN, alias="as", description="the session's name")
     process: Process = Field(default=Process.HERE, description="fresh: a process that never saw the session")
+    damage: Annotated[Region | None, GIVEN] = Field(default=None, description="the region of the file to damage")
 
 
 class MutatePrefixToken(_Event):
@@ -223,6 +285,47 @@ class MutatePrefixToken(_Event):
     row: Name = Field(description="the row")
     index: Number = Field(description="counts the row's own tokens from 0; pads and holes never count")
     token: Number = Field(description="the new token id; it must differ from the present one")
+
+
+class Mutate(_Event):
+    """Change an identity field for real: of the request that next asks for reuse, or of what is alive until `restore`.
+
+    Every field of the registry but those that only a file can say otherwise, and prefix.tokens, which has its own word.
+    What else is to be said depends on the field.
+    """
+
+    word = "mutate"
+    example = "mutate: {field: position.ids, row: a, index: 2, by: 3}"
+    field: Name = Field(description="the identity field")
+    row: Annotated[Name | None, GIVEN] = Field(default=None, description="the row, where each has a value")
+    index: Annotated[Number | None, GIVEN] = Field(default=None, description="the row's own token, counted from 0")
+    by: Annotated[Number | None, GIVEN] = Field(default=None, description="how much further, or how much more room")
+    text: Annotated[str | None, GIVEN] = Field(default=None, description="the row's new text")
+    to: Annotated[Name | None, GIVEN] = Field(default=None, description="the new value, where it is a word")
+    on: Name = Field(default=MAIN, description="the session, where what it holds is changed")
+
+
+class Restore(_Event):
+    """Put back what `mutate` changed and what no request forgets: of the engine, or of a session."""
+
+    word = "restore"
+    example = "restore: {field: weights.live}"
+    field: Name = Field(description="the identity field")
+
+
+class Reuse(_Event):
+    """Ask for reuse of a live session's cache; what is not reused is forwarded, and counted.
+
+    Without `rows` the request is what the session holds. An engine with a rule of its own may reuse less, never more.
+    """
+
+    word = "reuse"
+    example = "reuse: {from: main, as: again}"
+    from_: Name = Field(alias="from", description="the live session")
+    as_: Name = Field(alias="as", description="the new session's name")
+    rows: Annotated[RowsFed | None, GIVEN] = Field(
+        default=None, description="the request: whole rows, or how many of its first tokens each row feeds"
+    )
 
 
 class Probe(_Event):
@@ -242,5 +345,40 @@ class Drop(_Event):
     keep: Annotated[Keep | None, GIVEN] = Field(default=None, description="leave the buffers standing")
 
 
-Event = Prefill | Append | BeamSelect | Crop | Fork | Serialize | Reload | MutatePrefixToken | Probe | Drop
+class Repeat(_Part):
+    """Do events over and over, written once; names they open must be dropped, or the second round opens them again.
+
+    Its events expect, it does not. A repeat may stand inside another.
+    """
+
+    word: ClassVar[str] = "repeat"
+    example: ClassVar[str] = "repeat: {times: 3, events: [{append: {next: 1}}, probe]}"
+    expect: ClassVar[None] = None
+    allow: ClassVar[None] = None
+    times: Number = Field(description="how many rounds")
+    events: Annotated[list[Event], WithJsonSchema(_EVENTS)] = Field(
+        description="what is done in each round, written like the events of the script"
+    )
+
+
+Event = (
+    Prefill
+    | Append
+    | BeamSelect
+    | Crop
+    | Speculate
+    | Retire
+    | Join
+    | Fork
+    | Serialize
+    | Reload
+    | MutatePrefixToken
+    | Mutate
+    | Restore
+    | Reuse
+    | Probe
+    | Drop
+    | Repeat
+)
 EVENTS: dict[str, type[Event]] = {event.word: event for event in get_args(Event)}
+Repeat.model_rebuild()  # its events may be any of these

@@ -13,7 +13,7 @@ from evseq.script.desk import Desk, ImpossibleError
 from evseq.script.sessions import Row, SessionPlan
 from evseq.script.texts import NOMINAL_LENGTH
 
-__all__ = ["append", "fed", "masked", "prefill"]
+__all__ = ["append", "asked_rows", "fed", "feed", "given", "levelled", "masked", "own", "pad", "pour", "prefill"]
 
 Columns = Mapping[str, Sequence[int | None]]
 """What each row is fed; None is a masked slot. Every row has as many columns."""
@@ -23,7 +23,7 @@ def prefill(desk: Desk, event: ev.Prefill) -> None:
     """Open a session and feed its rows, padded and cut in chunks as the arms say."""
     name = desk.resolved(event.as_)
     desk.unused(name)
-    rows, grid = _asked(desk, event)
+    rows, grid = asked_rows(desk, event.rows)
     group = desk.kept.get(name)
     if group is None:
         group = desk.new_group(len(rows))
@@ -39,9 +39,14 @@ def prefill(desk: Desk, event: ev.Prefill) -> None:
     salt = desk.resolved(event.salt) if event.salt is not None else None
     session = SessionPlan(name=name, group=group, lineage=lineage, rows=rows, salt=salt)
     desk.open(session)
-    if len(rows) > 1:
+    pour(desk, session, grid)
+
+
+def pour(desk: Desk, session: SessionPlan, grid: Mapping[str, list[int]]) -> None:
+    """Feed a new session, padded and cut in chunks as the arms say."""
+    if len(session.rows) > 1:
         desk.needs.add(Capability.BATCH)
-    columns = _pad(grid, desk.padding)
+    columns = pad(grid, desk.padding)
     desk.needs |= masked(columns)
     width = len(next(iter(columns.values())))
     chunk = desk.chunk or width
@@ -49,7 +54,7 @@ def prefill(desk: Desk, event: ev.Prefill) -> None:
         part = {row: cells[start : start + chunk] for row, cells in columns.items()}
         if start and min(chunk, width - start) > 1:
             desk.needs.add(Capability.TOGETHER)
-        _feed(desk, session, part, prefill=True)
+        feed(desk, session, part, prefill=True)
 
 
 def append(desk: Desk, event: ev.Append) -> None:
@@ -57,9 +62,9 @@ def append(desk: Desk, event: ev.Append) -> None:
     session = desk.live(desk.resolved(event.on))
     named: Collection[str] = session.rows if event.rows is None else desk.rows_of(session, event.rows, ("rows",))
     if event.ids is not None:
-        grid = _given(desk, session, event.ids, named)
+        grid = given(desk, session, event.ids, named)
     elif event.next is not None:
-        grid = {name: _own(desk, session.rows[name], event.next, ("next",)) for name in named}
+        grid = {name: own(desk, session.rows[name], event.next, ("next",)) for name in named}
     else:
         assert event.greedy is not None
         count = desk.number(event.greedy, ("greedy",))
@@ -68,15 +73,22 @@ def append(desk: Desk, event: ev.Append) -> None:
     if width == 0:
         word = "next" if event.next is not None else "greedy"
         desk.refuse((word,), "append: feeds no token", "feed at least 1")
-    columns = {name: [*grid.get(name, ()), *[None] * (width - len(grid.get(name, ())))] for name in session.rows}
-    if any(None in cells for cells in columns.values()):
-        desk.needs.add(Capability.RAGGED)
+    columns = levelled(desk, session, grid)
     if event.together and width > 1:
         desk.needs.add(Capability.TOGETHER)
     step = width if event.together else 1
     for start in range(0, width, step):
         part = {name: cells[start : start + step] for name, cells in columns.items()}
-        _feed(desk, session, part, prefill=False)
+        feed(desk, session, part, prefill=False)
+
+
+def levelled(desk: Desk, session: SessionPlan, grid: Mapping[str, Sequence[int]]) -> dict[str, list[int | None]]:
+    """Return the columns of every row: a row that has less than others waits in masked slots."""
+    width = max(map(len, grid.values()))
+    columns = {name: [*grid.get(name, ()), *[None] * (width - len(grid.get(name, ())))] for name in session.rows}
+    if any(None in cells for cells in columns.values()):
+        desk.needs.add(Capability.RAGGED)
+    return columns
 
 
 def fed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -> st.Feed:
@@ -114,33 +126,38 @@ def masked(columns: Columns) -> set[Capability]:
     return needs
 
 
-def _feed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -> None:
+def feed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -> None:
+    """Emit the forward that feeds the columns."""
     step = fed(desk, session, columns, prefill=prefill)
     desk.within_capacity(session)
     desk.emit(step)
     session.opened_by = None
 
 
-def _asked(desk: Desk, event: ev.Prefill) -> tuple[dict[str, Row], dict[str, list[int]]]:
-    """Return the rows a prefill opens, and the tokens each is fed."""
+def asked_rows(
+    desk: Desk, words: Sequence[str] | Mapping[str, int | str]
+) -> tuple[dict[str, Row], dict[str, list[int]]]:
+    """Return the rows that words or numbers of tokens ask for, and the tokens each is fed."""
     rows: dict[str, Row] = {}
     grid: dict[str, list[int]] = {}
-    numbers = event.rows if isinstance(event.rows, dict) else {}
+    numbers = words if isinstance(words, Mapping) else {}
     bad = False
-    for place, word in enumerate(event.rows):
+    for place, word in enumerate(words):
         path = ("rows", word if numbers else place)
         name = desk.resolved(word)
         text = desk.texts.get(name)
         try:
             if text is None:
-                desk.refuse(path, f"prefill: no row {name!r}", did_you_mean(name, desk.texts, "rows here"), key=True)
+                desk.refuse(
+                    path, f"{desk.word}: no row {name!r}", did_you_mean(name, desk.texts, "rows here"), key=True
+                )
             if name in rows:
                 help = "name it once; a second row of that text needs a name of its own"
-                desk.refuse(path, f"prefill: row {name!r} is named twice", help, key=True)
+                desk.refuse(path, f"{desk.word}: row {name!r} is named twice", help, key=True)
             row = rows[name] = Row(name=name, text=text, exact=text.exact or bool(numbers))
-            grid[name] = _own(desk, row, numbers.get(word, len(text.tokens)), path)
+            grid[name] = own(desk, row, numbers.get(word, len(text.tokens)), path)
             if not grid[name]:
-                desk.refuse(path, f"prefill: row {name!r} is fed 0 tokens", "feed at least 1, or leave the row out")
+                desk.refuse(path, f"{desk.word}: row {name!r} is fed 0 tokens", "feed at least 1, or leave the row out")
         except ImpossibleError:
             bad = True
     if bad:
@@ -148,19 +165,19 @@ def _asked(desk: Desk, event: ev.Prefill) -> tuple[dict[str, Row], dict[str, lis
     return rows, grid
 
 
-def _given(
+def given(
     desk: Desk, session: SessionPlan, ids: Mapping[str, Sequence[int]], named: Collection[str]
 ) -> dict[str, Sequence[int]]:
-    """Return the ids of an append by row."""
+    """Return the ids an event gives, by row."""
     names = desk.rows_of(session, ids, ("ids",), keys=True)
     for name, word in zip(names, ids, strict=True):
         if name not in named:
             help = f"name {name!r} in `rows`, or leave `rows` out"
-            desk.refuse(("ids", word), f"append: ids for row {name!r}, which `rows` leaves out", help, key=True)
+            desk.refuse(("ids", word), f"{desk.word}: ids for row {name!r}, which `rows` leaves out", help, key=True)
     return dict(zip(names, ids.values(), strict=True))
 
 
-def _own(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...]) -> list[int]:
+def own(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...]) -> list[int]:
     """Return the next tokens of a row's own text, and make them due."""
     count = desk.number(number, path, row.text.words)
     if count is None:
@@ -196,7 +213,8 @@ def _chosen(desk: Desk, row: Row, count: int | None) -> list[int]:
     return chosen
 
 
-def _pad(grid: Mapping[str, list[int]], padding: str) -> dict[str, list[int | None]]:
+def pad(grid: Mapping[str, list[int]], padding: str) -> dict[str, list[int | None]]:
+    """Return the columns of each row, masked slots where `padding` says."""
     width = max(len(tokens) for tokens in grid.values())
     if padding == "holes":
         width += 2  # so that the longest row has holes too

@@ -9,11 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from evseq.errors import UsageError, nearest
-from evseq.script.events import EVENTS, NAME, WORD, Expect, Reused
+from evseq.script.allowing import EXAMPLE, Allow
+from evseq.script.events import EVENTS, LAST, NAME, WORD, Expect, Reused
 
 __all__ = ["WORDS", "guide"]
 
-_PARTS: dict[str, type[BaseModel]] = {"expect": Expect, "reused": Reused}
+_PARTS: dict[str, type[BaseModel]] = {"expect": Expect, "reused": Reused, "allow": Allow}
 """What stands inside events and has keys of its own."""
 
 _PATTERNS = {WORD: "number", NAME: "name"}
@@ -43,6 +44,7 @@ def _block(word: str) -> str:
     keys = {key: _key(field, schema.get("$defs", {}), required=key in required) for key, field in _keys(schema)}
     width = max(map(len, keys))
     example = [f"  example: - {EVENTS[word].example}"] if word in EVENTS else []
+    example += [f"  example: {EXAMPLE}"] if kind is Allow else []
     told = inspect.cleandoc(kind.__doc__ or "").splitlines()
     listed = [f"    {key:<{width}}  {told_key}" for key, told_key in keys.items()]
     return "\n".join([word, *(f"  {line}".rstrip() for line in told), *listed, *example])
@@ -50,7 +52,7 @@ def _block(word: str) -> str:
 
 def _keys(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the keys, what every event has last."""
-    return sorted(schema["properties"].items(), key=lambda item: item[0] == "expect")
+    return sorted(schema["properties"].items(), key=lambda item: item[0] in LAST)
 
 
 def _key(field: dict[str, Any], defs: dict[str, Any], *, required: bool) -> str:
@@ -71,8 +73,10 @@ def _shape(schema: dict[str, Any], defs: dict[str, Any]) -> str:
             return " or ".join(words)
         case {"const": str(word)}:
             return word
-        case {"type": "string", "pattern": str(pattern)}:
-            return _PATTERNS[pattern]
+        case {"type": "string"}:
+            return _PATTERNS.get(schema.get("pattern", ""), "text")
+        case {"type": "number"}:
+            return "number"
         case {"type": "integer"}:
             return "number" if "maximum" in schema else "token id"
         case {"type": "boolean"}:

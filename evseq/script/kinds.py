@@ -32,20 +32,21 @@ __all__ = [
     "Switch",
     "Token",
     "Tokens",
+    "kind",
 ]
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 WORD = r"^(?:[1-9][0-9]*\*)?[A-Za-z_][A-Za-z0-9_]*(?:[+-][0-9]+)?$"
 
 
-def _kind(kind: str) -> WrapValidator:
+def kind(name: str) -> WrapValidator:
     """Report any error of a type as one error of that kind, whichever branch of the type it came from."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
             return handler(value)
         except ValidationError:
-            raise PydanticCustomError(kind, "not what it should be") from None
+            raise PydanticCustomError(name, "not what it should be") from None
 
     return WrapValidator(validate)
 
@@ -68,11 +69,11 @@ def _rows_or_list(value: Any) -> str:
     return "list" if isinstance(value, list) else "per row"
 
 
-Name = Annotated[str, StringConstraints(strict=True, pattern=NAME, max_length=64), _kind("name")]
+Name = Annotated[str, StringConstraints(strict=True, pattern=NAME, max_length=64), kind("name")]
 Number = Annotated[
     Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
     | Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)],
-    _kind("number"),
+    kind("number"),
 ]
 """An integer, an arm, or `[k*]name[+n|-n]` with name in window, chunk, capacity, length."""
 PerRow = Annotated[dict[Name, Number], Field(min_length=1)]
@@ -87,6 +88,6 @@ RowsFed = Annotated[
     Discriminator(_rows_or_list),
 ]
 """Whole rows, or how many tokens of each."""
-Token = Annotated[int, Field(strict=True, ge=0), _kind("token")]
+Token = Annotated[int, Field(strict=True, ge=0), kind("token")]
 Tokens = Annotated[list[Token], Field(min_length=1)]
-Switch = Annotated[bool, Field(strict=True), _kind("switch")]
+Switch = Annotated[bool, Field(strict=True), kind("switch")]

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeGuard
 
+from evseq.cache.regions import Region
 from evseq.script import events as ev
 from evseq.script.desk import Desk
+from evseq.script.mutating import of_request, unasked
 
 __all__ = ["lint"]
 
-_OnOne = ev.Append | ev.BeamSelect | ev.Crop | ev.Fork | ev.Serialize | ev.Probe | ev.Drop
+_OnOne = (
+    ev.Append
+    | ev.BeamSelect
+    | ev.Crop
+    | ev.Speculate
+    | ev.Retire
+    | ev.Join
+    | ev.Fork
+    | ev.Serialize
+    | ev.Probe
+    | ev.Drop
+)
 
 
 def lint(desk: Desk) -> None:
@@ -21,12 +34,14 @@ def lint(desk: Desk) -> None:
     """
     for session in desk.sessions.values():
         desk.vacuous(session)
-    for number, _ in desk.pending:
-        help = "follow it with a `reload` that expects prefix.tokens to be refused"
+    unasked(desk)
+    for number, event in desk.pending:
+        field = event.field if isinstance(event, ev.Mutate) else "prefix.tokens"
+        help = f"follow it with a `reload` that expects {field} to be refused"
         _note(desk, number, "nobody asks for reuse afterwards", help)
     planned = {step.event for step in desk.steps}
-    events = desk.script.events
-    impossible = [number for number, event in enumerate(events) if number not in planned and _acts(event)]
+    events = [turn.event for turn in desk.turns]
+    impossible = [number for number, event in enumerate(events) if number not in planned and _acts(desk, event)]
     for number in range(max(impossible, default=-1) + 1, len(events)):
         if number in planned:
             _look_at(desk, number, events)
@@ -34,15 +49,17 @@ def lint(desk: Desk) -> None:
         _look_at_rows(desk)
 
 
-def _acts(event: ev.Event) -> bool:
+def _acts(desk: Desk, event: ev.Event) -> bool:
     """Tell whether an event is to do something by itself: a mutation is part of a reload, an invalid one does not."""
-    return not isinstance(event, ev.MutatePrefixToken) and not _invalid(event)
+    return not of_request(desk, event) and not _invalid(event)
 
 
 def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
-    event, later = events[number], [event for event in events[number + 1 :] if not _invalid(event)]
+    event = events[number]
+    after = (events[place] for place in range(number + 1, len(events)))  # lazily: most ask for the next one only
+    later = (event for event in after if not _invalid(event))
     match event:
-        case ev.BeamSelect() | ev.Crop():
+        case ev.BeamSelect() | ev.Crop() | ev.Speculate() | ev.Retire() | ev.Join():
             name = desk.resolved(event.on)
             follower = next((other for other in later if _is_on(other, {name}, desk)), None)
             if follower is None or (isinstance(follower, ev.Drop) and follower.keep is None):
@@ -50,10 +67,15 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
                 _note(desk, number, f"session {name!r} is neither fed nor probed afterwards", help)
         case ev.Serialize():
             name = desk.resolved(event.to)
-            asked = (other.from_ for other in events[number + 1 :] if isinstance(other, ev.Reload))
+            asked = (other.from_ for other in after if isinstance(other, ev.Reload))
             if name not in map(desk.resolved, asked):
                 help = f"ask for it: `reload: {{from: {name}, as: again}}`"
                 _note(desk, number, f"nobody reloads {name!r} afterwards", help)
+        case ev.Reload(damage=Region()):
+            name = desk.resolved(event.from_)
+            if name not in {desk.resolved(other.from_) for other in events if _admits(other)}:
+                help = f"show that it is admitted as it is: `reload: {{from: {name}, as: again}}`"
+                _note(desk, number, f"nobody reloads {name!r} undamaged, so a reader that takes nothing passes", help)
         case ev.Drop(keep=ev.Keep.BUFFERS):
             name = desk.resolved(event.on)
             opened = next((other for other in later if _opens(desk, other, name)), None)
@@ -62,7 +84,7 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
                 _note(desk, number, f"nobody prefills the buffers kept for {name!r} afterwards", help)
         case ev.Probe():
             name = desk.resolved(event.on)
-            probes = itertools.takewhile(lambda other: isinstance(other, ev.Probe), reversed(events[:number]))
+            probes = itertools.takewhile(lambda other: isinstance(other, ev.Probe), _back(events, number))
             if any(_is_on(other, {name}, desk) for other in probes):
                 _note(desk, number, f"session {name!r} was just probed", "feed something before it, or leave it out")
         case ev.Prefill(salt=str(salt)):
@@ -74,9 +96,9 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
 
 
 def _look_at_rows(desk: Desk) -> None:
-    """Note rows that no prefill feeds, in this arm or another."""
+    """Note rows that no prefill or join feeds, in this arm or another."""
     script = desk.script
-    named = {word for event in script.events if isinstance(event, ev.Prefill) for word in event.rows}
+    named = {word for turn in desk.turns if isinstance(turn.event, ev.Prefill | ev.Join) for word in turn.event.rows}
     fed = named.union(*(map(str, arm.values) for name, arm in script.arms.items() if name in named))
     for name in script.rows:
         if name not in fed:
@@ -100,14 +122,35 @@ def _is_on(event: ev.Event, names: Container[str], desk: Desk) -> TypeGuard[_OnO
 
 def _opens(desk: Desk, event: ev.Event, name: str) -> bool:
     """Tell whether an event opens a session of that name; a refused reload opens none."""
-    refused = event.expect is not None and event.expect.refused is not None
-    return isinstance(event, ev.Prefill | ev.Fork | ev.Reload) and not refused and desk.resolved(event.as_) == name
+    match event:
+        case ev.Prefill() | ev.Fork():
+            return desk.resolved(event.as_) == name
+        case ev.Reload() | ev.Reuse():
+            sound = isinstance(event, ev.Reuse) or event.damage is None
+            return sound and _taken(event) and desk.resolved(event.as_) == name
+        case _:
+            return False
 
 
-def _saved(desk: Desk, name: str, later: Sequence[ev.Event]) -> bool:
-    """Tell whether a session, or a fork of it, is serialized, so that its request is compared."""
+def _admits(event: ev.Event) -> TypeGuard[ev.Reload]:
+    """Tell whether an event is a reload of a sound file that must be admitted."""
+    return isinstance(event, ev.Reload) and event.damage is None and _taken(event)
+
+
+def _taken(event: ev.Event) -> bool:
+    return event.expect is None or (event.expect.refused is None and not event.expect.invalid)
+
+
+def _back(events: Sequence[ev.Event], number: int) -> Iterator[ev.Event]:
+    return (events[before] for before in range(number - 1, -1, -1))
+
+
+def _saved(desk: Desk, name: str, later: Iterable[ev.Event]) -> bool:
+    """Tell whether a session, or a fork of it, is serialized or reused, so that its request is compared."""
     names = {name}
     for event in later:
+        if isinstance(event, ev.Reuse) and desk.resolved(event.from_) in names:
+            return True
         if _is_on(event, names, desk):
             match event:
                 case ev.Serialize():

@@ -7,10 +7,10 @@ from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
-from evseq.script.sessions import Row
+from evseq.script.sessions import Row, SessionPlan
 from evseq.script.texts import NOMINAL_LENGTH
 
-__all__ = ["beam_select", "crop", "drop", "fork"]
+__all__ = ["beam_select", "crop", "drop", "fork", "rolled_back"]
 
 
 def beam_select(desk: Desk, event: ev.BeamSelect) -> None:
@@ -24,6 +24,9 @@ def beam_select(desk: Desk, event: ev.BeamSelect) -> None:
             bad = True
             message = f"beam-select: beam {new!r} has the name of an arm"
             desk.note(("rows", new), message, "give it another name", key=True)
+        if new in session.retired:
+            bad = True
+            desk.note(("rows", new), f"beam-select: row {new!r} {session.left(new)}", "give it another name", key=True)
         if parent not in session.rows:
             bad = True
             message = f"beam-select: no row {parent!r} in session {session.name!r}"
@@ -62,8 +65,12 @@ def crop(desk: Desk, event: ev.Crop) -> None:
             lengths[name] = _kept(desk, session.rows[name], asked, (word,), word=word)
     if session.exact and all(lengths[name] == row.length for name, row in session.rows.items()):
         desk.refuse((word,), "crop: drops no token", "drop at least 1")
-    rolled = max(row.peak - lengths[name] for name, row in session.rows.items())
-    kept = tuple(lengths.values())
+    rolled_back(desk, session, tuple(lengths.values()))
+
+
+def rolled_back(desk: Desk, session: SessionPlan, kept: tuple[int, ...]) -> None:
+    """Keep the first tokens of each row."""
+    rolled = max(row.peak - keep for row, keep in zip(session.rows.values(), kept, strict=True))
     if session.crop(kept):
         desk.needs.add(Capability.RAGGED)
     group = desk.groups[session.group]
@@ -114,4 +121,4 @@ def _kept(desk: Desk, row: Row, number: int | str, path: tuple[str | int, ...], 
             f"{limit} {row.length}, or feed {row.name!r} more tokens first",
         )
     # Of a row whose length only a target knows something is left, so that later events have what they speak of.
-    return max(0 if row.exact else 1, min(keep, row.length))
+    return min(max(0 if row.exact else 1, keep), row.length)

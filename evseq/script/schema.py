@@ -9,7 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
+from evseq.check import Check
 from evseq.geometry import Capability
+from evseq.script.allowing import SHARES
 from evseq.script.arms import BUILT_IN, Arm, value_schema
 from evseq.script.events import EVENTS, BeamSelect, Event, Expect, Reused
 from evseq.script.kinds import NAME, Name
@@ -28,6 +30,7 @@ _KEYS = {
     "targets": "The models the script is about, where it is about some.",
     "rows": "Each row owns its tokens; events feed it piece by piece.",
     "arms": "The dimensions of the cases: each combination of values is one.",
+    "allow": "Findings tolerated at every event, and why.",
     "events": "What is done, in order.",
 }
 
@@ -48,6 +51,7 @@ def editor_schema() -> Schema:
         "targets": _list({"type": "string", "pattern": r"\S"}),
         "rows": _mapping(NAME, {"$ref": "#/$defs/Row"}, without=NUMBER_WORDS),
         "arms": _arms(),
+        "allow": _allow(),
         "events": _list(_event()),
     }
     return {
@@ -57,8 +61,13 @@ def editor_schema() -> Schema:
         "properties": {key: {"description": _KEYS[key], **properties[key]} for key in KEYS},
         "required": list(REQUIRED),
         "additionalProperties": False,
-        "$defs": {**_definitions(), "Row": _row()},
+        "$defs": {**_definitions(), "Row": _row(), "Event": _event()},
     }
+
+
+def _allow() -> Schema:
+    one = {"$ref": "#/$defs/Allow"}
+    return {"anyOf": [one, _list(one)]}
 
 
 def _event() -> Schema:
@@ -101,6 +110,12 @@ def _definitions() -> dict[str, Schema]:
     for kind in kinds:
         if kind.ways:
             definitions[kind.__name__]["oneOf"] = [{"required": [way]} for way in kind.ways]
+    definitions["Repeat"]["properties"]["events"]["items"] = {"$ref": "#/$defs/Event"}
+    counts = [check.value for check in Check if check not in (*SHARES, Check.ARITHMETIC)]
+    definitions["Allow"]["oneOf"] = [
+        {"properties": {"check": {"enum": list(SHARES)}, "within": {"exclusiveMinimum": 1}}},
+        {"properties": {"check": {"enum": counts}, "within": {"type": "integer"}}},
+    ]
     definitions["Expect"] = {"anyOf": [{"enum": list(Expect.WORDS)}, definitions["Expect"]]}
     return definitions
 

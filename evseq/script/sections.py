@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from evseq.geometry import Capability
+from evseq.script.allowing import EXAMPLE, Allow, Allows, listed
 from evseq.script.arms import BUILT_IN, Arm, parse_arm
 from evseq.script.complaints import LONGEST_NAME, NAME_ADVICE, Complaints, did_you_mean, show
 from evseq.script.compose import Keys, Value
-from evseq.script.events import EVENTS, Event, Prefill
+from evseq.script.events import EVENTS, Event, Prefill, Repeat
 from evseq.script.kinds import NAME
 from evseq.script.number import NUMBER_WORDS
 from evseq.script.rows import RowSource, parse_row
@@ -22,9 +24,11 @@ __all__ = [
     "ARM_NAME",
     "KEYS",
     "LAYERS",
+    "MAX_REPEATS",
     "REQUIRED",
     "VERSION",
     "read_about",
+    "read_allow",
     "read_arms",
     "read_events",
     "read_name",
@@ -37,7 +41,7 @@ __all__ = [
 VERSION = 1
 """The version of the script language this package reads."""
 
-KEYS = ("evseq", "name", "about", "rows", "arms", "needs", "targets", "events")
+KEYS = ("evseq", "name", "about", "rows", "arms", "needs", "targets", "allow", "events")
 """The keys of a script, in the order of the normal form."""
 
 LAYERS = ("window", "full")
@@ -49,7 +53,11 @@ REQUIRED = ("evseq", "name", "about", "rows", "events")
 ARM_NAME = r"[A-Za-z_][A-Za-z0-9_]*|[A-Za-z_][A-Za-z0-9_.-]*\.[A-Za-z_][A-Za-z0-9_-]*"
 """An arm is a word that a number may hold, or `engine.option`."""
 
+MAX_REPEATS = 2
+"""How deep repeats nest."""
+
 _ARM_ADVICE = "use letters, digits and _, so that a number may hold it; an engine's own option is engine.option"
+_ALLOWS: TypeAdapter[Allow | list[Allow]] = TypeAdapter(Allows)
 _NAME = re.compile(NAME)
 _ARM = re.compile(ARM_NAME)
 
@@ -169,6 +177,18 @@ def read_targets(data: Mapping[str, Value], complaints: Complaints) -> tuple[str
     return tuple(str(target) for target in value)
 
 
+def read_allow(data: Mapping[str, Value], complaints: Complaints) -> tuple[Allow, ...]:
+    """Return what is tolerated at every event."""
+    if "allow" not in data:
+        return ()
+    value = data["allow"]
+    try:
+        return tuple(allow for _, allow in listed(_ALLOWS.validate_python(value)))
+    except ValidationError as error:
+        tell(error, Allow, data=value, path=("allow",), label="allow", example=EXAMPLE, complaints=complaints)
+    return ()
+
+
 def read_events(data: Mapping[str, Value], complaints: Complaints) -> tuple[Event, ...]:
     """Return the events, in order."""
     if "events" not in data:
@@ -178,11 +198,15 @@ def read_events(data: Mapping[str, Value], complaints: Complaints) -> tuple[Even
         wrong = "is empty" if value in (None, []) else f"is {show(value)}, not a list"
         complaints.add(("events",), f"events {wrong}", "write a list that begins with `- prefill: [a]`", key=True)
         return ()
+    return tuple(_events(value, ("events",), complaints))
+
+
+def _events(written: Iterable[Value], path: Keys, complaints: Complaints) -> list[Event]:
     events: list[Event] = []
-    for index, written in enumerate(value):
-        if not complaints.full and (event := _event(written, ("events", index), complaints)):
+    for index, one in enumerate(written):
+        if not complaints.full and (event := _event(one, (*path, index), complaints)):
             events.append(event)
-    return tuple(events)
+    return events
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -210,9 +234,25 @@ def _event(data: Value, path: Keys, complaints: Complaints) -> Event | None:
         complaints.add((*path, word), f"unknown event {show(word)}", did_you_mean(word, EVENTS, "events"), key=True)
         return None
     body = {} if body is None else body
+    held = _held(body, (*path, word), complaints) if kind is Repeat else body
     try:
-        return kind.model_validate(body, by_alias=True, by_name=False)
+        return kind.model_validate(held, by_alias=True, by_name=False)
     except ValidationError as error:
         where: Keys = (*path, word)
         tell(error, kind, data=body, path=where, label=word, example=kind.example, complaints=complaints)
     return None
+
+
+def _held(body: Value, path: Keys, complaints: Complaints) -> Value | dict[str, Any]:
+    """Return what a repeat is made of, its events read; the rest is for the class to look at."""
+    inner = body.get("events") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or not isinstance(inner, list):
+        return body
+    here = (*path, "events")
+    if path.count(Repeat.word) > MAX_REPEATS:
+        advice = "write the events out, or take them out of the outer ones"
+        complaints.add(path, f"repeat: nested more than {MAX_REPEATS} deep", advice, key=True)
+        return {**body, "events": []}
+    if not inner:
+        complaints.add(here, "repeat: events is empty", "put at least one entry in")
+    return {**body, "events": _events(inner, here, complaints)}

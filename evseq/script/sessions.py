@@ -74,6 +74,9 @@ class Row:
     places: list[int] = field(default_factory=list)
     width: int = 0
     peak: int = 0  # the longest it has been since it was opened
+    pushed: list[tuple[int, int]] = field(default_factory=list)  # at each join: tokens held, slots put in front of them
+    jump: tuple[int, int] = (0, 0)  # tokens from this index on stand so many positions further back
+    flipped: bool = False  # numbered by the other rule: by slot where tokens are counted, or the other way round
 
     @property
     def length(self) -> int:
@@ -105,11 +108,20 @@ class Row:
             places=self.places[:],
             width=self.width,
             peak=self.peak,
+            pushed=self.pushed[:],
+            jump=self.jump,
+            flipped=self.flipped,
         )
 
     def next_position(self, rules: Rules) -> int:
         """Return the position the next token gets."""
-        return self.width if rules.by_slot else self.length
+        return self.position(self.length, self.width, rules)
+
+    def position(self, index: int, column: int, rules: Rules) -> int:
+        """Return the position of the token at `index`, which lies in slot `column`."""
+        at, by = self.jump
+        slot = column - sum(slots for held, slots in self.pushed if index < held)  # its slot when it was fed
+        return (slot if rules.by_slot != self.flipped else index) + (by if index >= at else 0)
 
     def take(self, cells: Sequence[int | None], rules: Rules) -> Taken:
         """Take one slot per cell, masked where it is None."""
@@ -119,7 +131,7 @@ class Row:
                 fed.append((0, 0, -1, -1))
                 continue
             index = len(self.tokens)
-            position = column if rules.by_slot else index
+            position = self.position(index, column, rules)
             if self.due:
                 self.due, self.taken = self.due - 1, self.taken + 1
             self.places.append(self.taken)
@@ -135,6 +147,43 @@ class Row:
     def change(self, index: int, token: int, rules: Rules) -> None:
         """Put another token at `index`; what follows becomes another history."""
         self.tokens[index] = token
+        self._renumber(index, rules)
+
+    def hide(self, index: int, rules: Rules) -> int:
+        """Mask the token at `index` and return its slot; those after it are numbered as if it had never been there."""
+        column = self.columns.pop(index)
+        del self.tokens[index], self.places[index]
+        self._renumber(index, rules)
+        return column
+
+    def shift(self, index: int, by: int, rules: Rules) -> None:
+        """Let the token at `index` and all behind it stand further back."""
+        self.jump = (index, by)
+        self._renumber(index, rules)
+
+    def lay(self, columns: Sequence[int], width: int, rules: Rules) -> None:
+        """Put the tokens into other slots."""
+        self.columns, self.width = list(columns), width
+        self._renumber(0, rules)
+
+    def flip(self, rules: Rules) -> None:
+        """Give the tokens the positions of the other rule."""
+        self.flipped = not self.flipped
+        self._renumber(0, rules)
+
+    def went_on(self, token: int, position: int, rules: Rules) -> int:
+        """Return the history after one more token at `position`, and forget it."""
+        more = self.copy()
+        more.tokens.append(token)
+        more.positions.append(position)
+        more.columns.append(more.width)
+        return more._follow(self.length, rules)  # noqa: SLF001 - its own copy
+
+    def _renumber(self, index: int, rules: Rules) -> None:
+        """Give the tokens from `index` on their positions anew; they become another history."""
+        self.positions[index:] = [
+            self.position(later, self.columns[later], rules) for later in range(index, self.length)
+        ]
         del self.nodes[index:]
         for later in range(index, self.length):
             self._follow(later, rules)
@@ -159,6 +208,13 @@ class Row:
             del held[length:]
         self.taken = self.places[-1] if self.places else 0
         self.width = width
+        self.pushed = [(min(held, length), slots) for held, slots in self.pushed]
+
+    def push(self, slots: int) -> None:
+        """Put masked slots in front; the tokens keep the positions they were fed with."""
+        self.columns = [column + slots for column in self.columns]
+        self.width += slots
+        self.pushed.append((self.length, slots))
 
     def visible(self, window: int | None, rules: Rules) -> int:
         """Return how many held tokens the next query attends to in a layer of this window, which counts the query."""
@@ -187,6 +243,8 @@ class SessionPlan:
     salt: str | None = None
     opened_by: int | None = None  # the event that must be followed by a feed or probe
     peak_width: int = 0
+    tampered: dict[str, str | None] = field(default_factory=dict)  # fields whose hold on it was changed, with the row
+    retired: dict[str, int] = field(default_factory=dict)  # rows that left, with the line
 
     @property
     def width(self) -> int:
@@ -207,7 +265,24 @@ class SessionPlan:
             rows={key: row.copy() for key, row in self.rows.items()},
             salt=self.salt,
             peak_width=self.peak_width,
+            tampered=dict(self.tampered),
+            retired=dict(self.retired),
         )
+
+    def left(self, name: str) -> str:
+        """Return how a message tells that a row was retired."""
+        return f"left session {self.name!r} in line {self.retired[name]}"
+
+    def take_in(self, other: SessionPlan) -> None:
+        """Add the rows of another session; the narrower one gets masked slots in front."""
+        width = max(self.width, other.width)
+        peaks = [max(one.peak_width, one.width) + width - one.width for one in (self, other)]
+        for one in (self, other):
+            short = width - one.width
+            for row in one.rows.values() if short else ():
+                row.push(short)
+        self.rows |= other.rows
+        self.peak_width = max(peaks)
 
     def crop(self, lengths: Sequence[int]) -> bool:
         """Keep the first tokens of each row; cut columns behind the last kept one.

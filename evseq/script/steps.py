@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from evseq.geometry import Capability, Dtype, Layout
+from evseq.cache.regions import Region
+from evseq.geometry import Capability, Dtype, Layout, Positions
 from evseq.script.events import Process, Reused
+from evseq.script.turns import Turn
 
 __all__ = [
+    "Alter",
+    "Asks",
     "Crop",
     "Damage",
     "Drop",
     "Feed",
     "Fork",
     "Grid",
+    "Held",
+    "Join",
     "Load",
+    "LoadDamaged",
     "Open",
     "Plan",
     "Read",
     "Request",
     "RequestedRow",
     "Reset",
+    "Restore",
+    "Retire",
     "Save",
     "Select",
     "State",
     "Step",
+    "World",
 ]
 
 Grid = tuple[tuple[int, ...], ...]
@@ -74,15 +85,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    event: int  # index into the script's events
+    event: int  # index into the plan's turns
     session: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open(_Step):
-    """Open an empty session of one lineage group (sessions of a group share a layout)."""
+    """Open an empty session of one lineage group (sessions of a group share a layout).
+
+    One that is to join the session `beside` is opened on the engine that one runs on.
+    """
 
     group: int
+    beside: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +127,24 @@ class Select(_Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retire(_Step):
+    """Rows leave; those at `parents` stay, untouched."""
+
+    parents: tuple[int, ...]
+    rows: tuple[str, ...]
+    after: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join(_Step):
+    """The rows of `other` enter behind those of `session`; `other` is gone then. `rows` are all of them."""
+
+    other: str
+    rows: tuple[str, ...]
+    after: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crop(_Step):
     """Rows keep their first `lengths` tokens."""
 
@@ -135,6 +168,15 @@ class Save(_Step):
     group: int
     request: Request
     after: State
+    tampered: bool = False  # what it holds was changed, and is not what `after` says
+
+
+class World(StrEnum):
+    """Which engine makes a refused cache and which takes it."""
+
+    SAME = "same"  # the request or the cache was changed, the engine never
+    ALTERED = "altered"  # the engine as it was made the cache, the changed one takes it
+    MIRRORED = "mirrored"  # the changed engine makes one, the engine as it was takes it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +184,41 @@ class Damage:
     """What shows that a refusal was needed.
 
     The changed request is prefilled in a scratch session and one probe column appended (`right`); the stale cache is
-    forced into another and fed the same column. `stale` are the nodes the forced copy really is at. Only the `touched`
-    rows must come out wrong.
+    forced into another and fed the same column. `stale` are the nodes the forced copy really is at, none where it is at
+    no history of this engine. Only the `touched` rows must come out wrong.
     """
 
     group: int
     right: tuple[Feed, ...]
     stale: tuple[int, ...]
     touched: tuple[int, ...]
+    world: World = World.SAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asks:
+    """How the session that asks differs from the one that was filled: its cache kind, more room, who numbers tokens."""
+
+    cache: str | None = None
+    room: int = 0
+    positions: Positions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a live session holds: its own request, and the most columns it ever held."""
+
+    request: Request
+    furthest: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load(_Step):
-    """Ask for the sealed cache `source` with `request`. `refused` is the field that must refuse, or None."""
+    """Ask for the sealed cache `source`, or for that of the live session which is `held` to its own, with `request`.
+
+    `refused` is the field that must refuse, or None; those in `also` may with it. `whole` feeds what is not reused,
+    of which at least the tokens behind the first `legal` ones of each row.
+    """
 
     source: str
     group: int
@@ -166,6 +230,45 @@ class Load(_Step):
     reused: Reused | None
     reused_limit: int | None
     damage: Damage | None
+    also: tuple[str, ...] = ()
+    asks: Asks = Asks()
+    held: Held | None = None
+    whole: Feed | None = None
+    legal: tuple[int, ...] | None = None
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The forwards that are made, or may be, while the question is answered."""
+        right = self.damage.right if self.damage is not None and self.damage.world is World.SAME else ()
+        return (*right, *([self.whole] if self.whole is not None else []))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alter(_Step):
+    """Change a field of the engine for real, or of what `session` holds; `session` is empty for the engine."""
+
+    field: str
+    operand: tuple[tuple[str, str | int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore(_Step):
+    """Put a field back."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadDamaged(_Step):
+    """Ask for copies of the sealed cache `source` damaged in `region`, each of which must be told as `malformed`."""
+
+    source: str
+    group: int
+    process: Process
+    request: Request
+    state: State
+    region: Region
+    malformed: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +288,23 @@ class Drop(_Step):
     """Free the session."""
 
 
-Step = Open | Feed | Select | Crop | Fork | Save | Load | Read | Reset | Drop
+Step = (
+    Open
+    | Feed
+    | Select
+    | Retire
+    | Join
+    | Crop
+    | Fork
+    | Save
+    | Load
+    | LoadDamaged
+    | Alter
+    | Restore
+    | Read
+    | Reset
+    | Drop
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +315,8 @@ class Plan:
     steps: tuple[Step, ...]
     layouts: tuple[Layout, ...]  # by lineage group
     needs: frozenset[Capability]
-    loud: frozenset[int]  # events that may raise
+    turns: tuple[Turn, ...]  # the script's events in the order they are done, repeats unrolled
+    loud: frozenset[int]  # turns that may raise
 
     @property
     def dtype(self) -> Dtype:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from evseq.geometry import Description
-from evseq.script.steps import Crop, Feed, Load, Plan, Step
+from dataclasses import replace
+
+from evseq.geometry import CacheKind, Description, Keep, Positions
+from evseq.script.steps import Alter, Crop, Feed, Load, Plan, Step
 
 __all__ = ["unsupported"]
 
@@ -32,13 +34,41 @@ def unsupported(plan: Plan, description: Description) -> str | None:
         return f"needs {position + 1} positions, has {geometry.max_positions}"
     if not kind.crops_past_window and geometry.window is not None and _crops_past(plan.steps, geometry.window):
         return f"cache {kind.name!r} cannot crop once fed more than its window"
-    return None
+    return next(filter(None, (_unchangeable(step, plan, kind, description) for step in plan.steps)), None)
+
+
+def _unchangeable(step: Step, plan: Plan, kind: CacheKind, description: Description) -> str | None:
+    """Return why what a step changes cannot be changed here, or None."""
+    match step:
+        case Alter(field=field) if field not in description.alterable:
+            return f"cannot change {field} while it lives"
+        case Alter(field="cache.eviction") if {kind.full, kind.sliding} - {Keep.EVERY, Keep.TAIL}:
+            return f"cache {kind.name!r} has all its slots from the beginning"
+        case Alter(field="cache.eviction") if all(layer.window for layer in description.geometry.layers):
+            return "every layer evicts by itself what it no longer sees"
+        case Load(refused="position.ids") if plan.layouts[step.group].positions is Positions.ENGINE:
+            return "positions left to the engine cannot be asked for"
+        case Load() if step.asks.cache is not None and description.cache(step.asks.cache) is None:
+            return f"no cache kind {step.asks.cache!r}"
+        case Load() if step.asks.cache == kind.name:
+            return f"the cache is {kind.name!r} already"
+        case Load() if step.asks.room:
+            layout, columns = plan.layouts[step.group], step.state.columns
+            wider = replace(layout, capacity=layout.capacity + step.asks.room)
+            sizes = {
+                kind.slots(layer, fed=columns, layout=wider) - kind.slots(layer, fed=columns, layout=layout)
+                for layer in description.geometry.layers
+            }
+            return None if sizes - {0} else f"cache {kind.name!r} takes no room before it is filled"
+        case _:
+            return None
 
 
 def _feeds(plan: Plan) -> list[Feed]:
     feeds = [step for step in plan.steps if isinstance(step, Feed)]
-    damages = [step.damage for step in plan.steps if isinstance(step, Load)]
-    return feeds + [feed for damage in damages if damage is not None for feed in damage.right]
+    loads = [step for step in plan.steps if isinstance(step, Load)]
+    rights = [load.damage.right for load in loads if load.damage is not None]
+    return [*feeds, *(feed for load in loads for feed in load.feeds), *(feed for right in rights for feed in right)]
 
 
 def _crops_past(steps: tuple[Step, ...], window: int) -> bool:

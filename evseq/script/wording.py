@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from evseq.errors import nearest
+from evseq.script.allowing import EXAMPLE, Allow
 from evseq.script.complaints import NAME_ADVICE, Complaints, did_you_mean, show
 from evseq.script.compose import Keys
-from evseq.script.events import Expect, Reused
+from evseq.script.events import LAST, Expect, Reused
 from evseq.script.syntax import MAX_NOTES
 
 __all__ = ["keys_of", "tell"]
@@ -61,6 +62,13 @@ _SAYINGS = {
         "{meant}write invalid, loud, {{refused: prefix.tokens}} or {{reused: {{least: 3}}}}",
     ),
     "bound": _Saying("{here} is {value}, not a bound", "write {{most: 3}}, {{least: 3}} or {{exactly: 3}}"),
+    "reason": _Saying("{here} is {value}, not a reason", "say in a sentence why it is tolerated"),
+    "within": _Saying("{here} is {value}, not a limit", "write a number of allowances, or of findings"),
+    "arithmetic": _Saying("{here}: arithmetic belongs to no case, so no script can allow it", "allow another check"),
+    "no share": _Saying(
+        "{here}: within is a number of allowances for this check, and 1 is what is right anyway", "write more than 1"
+    ),
+    "no count": _Saying("{here}: within is a number of findings for this check", "write an integer from 1"),
     "list": _Saying("{here} is {value}, not a list", "write a list: [a, b]"),
     "mapping": _Saying("{here} is {value}, not a mapping", _LIKE),
     "mapping inside": _Saying("{here} is {value}, not a mapping", "write one entry per row: {{a: ..., b: ...}}"),
@@ -82,7 +90,10 @@ _KINDS = {  # by pydantic's own words
     "string_too_short": "empty",
 }
 _ABOUT_KEYS = frozenset({"unknown key", "missing", "one of", "mixed", "rows twice"})
-_TAGS = frozenset({"all", "per row", "list", "[key]"})  # branches of types in events.py; pydantic's word for a key
+_TAGS = frozenset(
+    {"all", "per row", "list", "one", "[key]"}
+)  # branches of types in events.py; pydantic's word for a key
+_ALLOWS = frozenset({"one", "list"})  # the same, of `allow`
 _SWITCHES = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -105,7 +116,7 @@ def tell(
             "here": f"{label}: {name}" if name else label,
             "value": show(value),
             "last": last,
-            "example": example,
+            "example": EXAMPLE if "allow" in entry["loc"] else example,
             "given": context.get("given"),
             "choices": context.get("choices") or " or ".join(choices),
             "meant": _meant(entry, value, last, choices, kind),
@@ -116,12 +127,12 @@ def tell(
 
 
 def keys_of(kind: type) -> list[str]:
-    """Return the keys an author may write; `expect`, which all events have, comes last."""
+    """Return the keys an author may write; `expect` and `allow`, which all events have, come last."""
     if is_dataclass(kind):
         return [field.name for field in fields(kind)]
     assert issubclass(kind, BaseModel)
     keys = [field.alias or name for name, field in kind.model_fields.items()]
-    return sorted(keys, key="expect".__eq__)
+    return sorted(keys, key=LAST.__contains__)
 
 
 def _kind(entry: ErrorDetails, value: Any) -> str:
@@ -142,6 +153,8 @@ def _kind(entry: ErrorDetails, value: Any) -> str:
             return "expectation"
         case "mapping" if entry["loc"] == ("expect", "reused"):
             return "bound"
+        case "mapping" if not _ALLOWS.isdisjoint(entry["loc"]):
+            return "mapping"
         case "mapping" if entry["loc"]:
             return "mapping inside"
         case "switch" if str(value).lower() in _SWITCHES:
@@ -154,8 +167,8 @@ def _meant(entry: ErrorDetails, value: Any, last: str, choices: Sequence[str], k
     if choices:
         return did_you_mean(str(value), choices, "known")
     if _kind(entry, value) == "unknown key":
-        inside = entry["loc"][-2] if len(entry["loc"]) > 1 else None
-        owner = Reused if inside == "reused" else Expect if inside == "expect" else kind
+        inner = Reused if "reused" in entry["loc"][:-1] else Expect if "expect" in entry["loc"][:-1] else kind
+        owner = Allow if "allow" in entry["loc"][:-1] else inner
         return did_you_mean(last, keys_of(owner), "known")
     if _kind(entry, value) == "expectation":
         close = nearest(str(value), Expect.WORDS)

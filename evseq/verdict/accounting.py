@@ -41,6 +41,16 @@ def accounting(evidence: Evidence) -> Iterator[Finding]:
 
 def _probe(evidence: Evidence, probed: Probed) -> Iterator[Finding]:
     actual, expected = probed.probe, probed.expected
+    if probed.forwarded:
+        yield evidence.finding(
+            Check.ACCOUNTING,
+            probed.step,
+            f"{probed.forwarded} token columns were forwarded, expected none",
+            row=probed.rows[0],
+            index=max(0, expected.lengths[0] - 1),
+            actual=probed.forwarded,
+            expected=0,
+        )
     shape = _shape(actual.lengths, actual.next_positions, actual.visible)
     wanted_shape = _shape(expected.lengths, expected.next_positions, expected.visible)
     if shape != wanted_shape:

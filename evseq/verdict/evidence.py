@@ -9,6 +9,7 @@ from evseq.replay.recording import Recording
 from evseq.replay.references import References
 from evseq.script.document import Script
 from evseq.script.steps import Load, Step
+from evseq.script.turns import Turn
 from evseq.verdict.result import Check, Finding
 from evseq.verdict.standard import Accepted, Missing
 
@@ -29,6 +30,10 @@ class Evidence:
         """Return a step of the plan."""
         return self.recording.plan.steps[index]
 
+    def turn(self, step: Step) -> Turn:
+        """Return the event that `step` is part of."""
+        return self.recording.plan.turns[step.event]
+
     def load(self, index: int) -> Load:
         """Return a step known to be a reload."""
         step = self.step(index)
@@ -45,18 +50,20 @@ class Evidence:
         index: int | None = None,
         actual: object = None,
         expected: object = None,
+        share: float | None = None,
     ) -> Finding:
         """Address a finding to the script line of `step`."""
-        event = self.step(step).event
-        word = self.script.events[event].word
+        turn = self.turn(self.step(step))
         return Finding(
             check=check,
-            place=str(self.script.place(("events", event, word), key=True)),
-            event=word,
+            place=str(self.script.place(turn.word, key=True)),
+            event=turn.event.word,
+            round=turn.round,
             step=step,
             row=row,
             index=index,
             message=message,
             actual=None if actual is None else str(actual),
             expected=None if expected is None else str(expected),
+            share=share,
         )

@@ -102,6 +102,7 @@ def parity(evidence: Evidence) -> Iterator[Finding]:
                 index=fed.indices[place],
                 actual=actual,
                 expected=wanted,
+                share=float(off.largest[place] / limits[place].clamp_min(1e-300)),
             )
 
 

@@ -52,6 +52,7 @@ def _against(accepted: Accepted, evidence: Evidence) -> Iterator[Finding]:
                 index=fed.indices[known[found]],
                 actual=actual,
                 expected=expected,
+                share=float(off.share[found]),
             )
 
 

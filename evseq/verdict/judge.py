@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
-import torch
-
-from evseq.replay.recording import Fed, Recording
+from evseq.cache.fields import FIELDS, Kind
+from evseq.replay.recording import Asked, Fed, Recording
 from evseq.verdict.allowance import allowance
+from evseq.verdict.allowed import tolerated
 from evseq.verdict.cause import preceded, sided
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
@@ -16,7 +16,7 @@ from evseq.verdict.evidence import Evidence
 from evseq.verdict.label import Label
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
 from evseq.verdict.rounding import rounding
-from evseq.verdict.second_law import undamaged
+from evseq.verdict.second_law import shown_damage
 from evseq.verdict.standard import Accepted, Missing
 
 __all__ = ["judge"]
@@ -30,6 +30,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         (finding for check in CHECKS.values() for finding in check(evidence)),
         key=lambda finding: (finding.step, order.index(finding.check)),
     )
+    findings, allowed = tolerated(evidence, findings)
     findings[:1] = [sided(preceded(evidence, finding), findings) for finding in findings[:1]]
     kind = evidence.description.cache(recording.plan.cache)
     assert kind is not None
@@ -46,6 +47,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         dtype=recording.dtype.value,
         observations=sum(len(fed.nodes) for fed in recording.fed),
         findings=tuple(findings),
+        allowed=allowed,
         notes=tuple(_notes(evidence, findings)),
         margin=_margin(evidence),
         errors=rounding(recording, evidence.references).ratio,
@@ -66,7 +68,10 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
     wrong = {evidence.step(finding.step).event for finding in findings}
     for event in sorted(recording.plan.loud - wrong):
         how = "raised, as allowed" if event in raised else "right"
-        notes.append(Note(kind="loud", message=f"{evidence.script.events[event].word} of event {event + 1}: {how}"))
+        turn = recording.plan.turns[event]
+        number = " of event ".join(str(part + 1) for part in reversed(turn.path) if isinstance(part, int))
+        where = f"event {number}, round {turn.round}" if turn.round else f"event {number}"
+        notes.append(Note(kind="loud", message=f"{turn.event.word} of {where}: {how}"))
     if recording.skipped:
         notes.append(Note(kind="not judged", message=f"{recording.skipped} later steps on sessions that were gone"))
     if not recording.repeats:
@@ -76,20 +81,31 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
     if recording.fed and not recording.shown:
         notes.append(Note(kind="not judged", message="isolation: the engine does not show its keys and values"))
     for asked in recording.asked:
-        for name in undamaged(evidence, asked.step):
-            if recording.dtype is not evidence.references.deciding.dtype:
-                told = f"row {name!r}: the damage of a refused change does not show in {recording.dtype}"
-                notes.append(Note(kind="not judged", message=told))
-    for forced in recording.forced:
-        load = evidence.load(forced.step)
-        assert load.damage is not None
-        right = tuple(nodes[-1] for nodes in load.damage.right[-1].nodes)
-        places, stale = evidence.references.places(right), evidence.references.places(load.damage.stale)
-        for row in load.damage.touched:
-            if torch.equal(evidence.references.truth[places[row]], evidence.references.truth[stale[row]]):
-                name = load.request.rows[row].name
-                notes.append(Note(kind="out of reach", message=f"row {name!r}: truth is the same after the change"))
+        notes += [note for note in _refusal_notes(evidence, asked) if note not in notes]
     return notes
+
+
+def _refusal_notes(evidence: Evidence, asked: Asked) -> Iterator[Note]:
+    """Say of a refusal why no number shows that it was right, where none does."""
+    load = evidence.load(asked.step)
+    refused = load.refused
+    if refused is None:
+        return
+    if FIELDS[refused].kind is Kind.POLICY and asked.differences:
+        yield Note(kind="policy", message=f"{refused}: refused by {asked.by}; {FIELDS[refused].reason}")
+    for forced in evidence.recording.forced:
+        if forced.step == asked.step and forced.raised is not None:
+            told = forced.raised.partition("\n")[0]
+            yield Note(kind="out of reach", message=f"{refused}: the engine takes no such cache, {told}")
+        elif forced.step == asked.step and load.damage is not None and not load.damage.touched:
+            told = "no row attends to what was changed, or all moved as a whole, which a code of distances cannot show"
+            yield Note(kind="out of reach", message=f"{refused}: {told}")
+    for row, shown in (shown_damage(evidence, asked.step) or {}).items():
+        if not shown.reached:
+            yield Note(kind="out of reach", message=f"row {row!r}: truth is the same after the change")
+        elif not shown.wrong and evidence.recording.dtype is not evidence.references.deciding.dtype:
+            told = f"row {row!r}: the damage of a refused change does not show in {evidence.recording.dtype}"
+            yield Note(kind="not judged", message=told)
 
 
 def _margin(evidence: Evidence) -> Margin | None:

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from evseq.check import Check
+
 __all__ = [
+    "Allowed",
     "Case",
     "Check",
     "ErrorRatio",
@@ -15,6 +18,7 @@ __all__ = [
     "Finding",
     "Forwards",
     "Judged",
+    "Known",
     "Latency",
     "Margin",
     "Note",
@@ -24,27 +28,12 @@ __all__ = [
 ]
 
 
-class Check(StrEnum):
-    """The checks, in the order in which one event's findings are told."""
-
-    ARITHMETIC = "arithmetic"
-    COMPLETED = "completed"
-    REFERENCE = "reference"
-    REFUSAL = "refusal"
-    REUSE = "reuse"
-    FINITE = "finite"
-    PARITY = "parity"
-    GOLDEN = "golden"
-    CONTINUITY = "continuity"
-    ISOLATION = "isolation"
-    ACCOUNTING = "accounting"
-
-
 class Outcome(StrEnum):
-    """How a case ended."""
+    """How a case ended; `known` failed exactly as known.yaml says, and fails no run."""
 
     PASSED = "passed"
     FAILED = "failed"
+    KNOWN = "known"
     UNSUPPORTED = "unsupported"
 
 
@@ -64,7 +53,8 @@ class Finding:
     """One thing a check found wrong.
 
     `place` is `file:line:column` of the event; `row` and `index` are None only where the finding is about no single
-    token. `actual`, `expected`, `allowed` are the largest deviation's logits and allowance, or the two counts.
+    token; `round` is that of the repeat the event stands in. `actual` and `expected` are the largest deviation's
+    logits, or two counts; `share` is how many allowances a logit is off by, None where it is not about logits.
     """
 
     check: Check
@@ -77,12 +67,41 @@ class Finding:
     actual: str | None = None
     expected: str | None = None
     cause: str | None = None
+    round: str | None = None
+    share: float | None = None
 
     def __str__(self) -> str:
         token = [] if self.row is None else [f"row {self.row!r}"]
         token += [] if self.index is None else [f"index {self.index}"]
-        parts = [self.place, self.event, " ".join(token), self.check, self.message]
+        turn = f"round {self.round}" if self.round else ""
+        parts = [self.place, self.event, turn, " ".join(token), self.check, self.message]
         return ": ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """One `allow` of a script, and what it tolerated in one case: so many findings, the largest of so many allowances.
+
+    `place` is `file:line:column` of the `allow`; `share` is None where the check has no allowances, or nothing was
+    tolerated.
+    """
+
+    check: Check
+    place: str
+    because: str
+    within: float
+    findings: int
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """An entry of known.yaml, at `place`, that says a case fails in `check`."""
+
+    place: str
+    check: Check
+    link: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +176,8 @@ class Case:
     dtype: str = ""
     observations: int = 0
     findings: tuple[Finding, ...] = ()
+    allowed: tuple[Allowed, ...] = ()
+    known: tuple[Known, ...] = ()
     notes: tuple[Note, ...] = ()
     margin: Margin | None = None
     errors: ErrorRatio | None = None
@@ -198,7 +219,8 @@ class Result:
     """A whole run. `findings` are those that belong to no case: the zeroth check, a reference that is itself wrong.
 
     `asked` are the targets a person named, as written: an engine's bare name stands for all its configurations.
-    `candidates` are the files of candidate goldens that were written.
+    `candidates` are the files of candidate goldens that were written, `unmatched` the entries of known.yaml that mean
+    no case.
     """
 
     cases: tuple[Case, ...]
@@ -211,6 +233,7 @@ class Result:
     threads: int = 1
     asked: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
@@ -230,7 +253,8 @@ class Result:
             return Exit.INTERRUPTED
         if self.findings or self.counts[Outcome.FAILED] or self.candidates:
             return Exit.FAILED
-        return Exit.PASSED if self.counts[Outcome.PASSED] and not self.unjudged else Exit.NOTHING
+        ran = self.counts[Outcome.PASSED] + self.counts[Outcome.KNOWN]
+        return Exit.PASSED if ran and not self.unjudged else Exit.NOTHING
 
     @property
     def unjudged(self) -> tuple[str, ...]:

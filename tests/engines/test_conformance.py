@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from evseq.cache.state import CacheState, Scalar
-from evseq.engines import conformance
+from evseq.engines import conformance, protocol
 from evseq.engines.conformance import Nonconformance, Rule
 from evseq.engines.protocol import Batch, CacheView, LayerView, Probe
 from evseq.engines.reference.config import NAMES
@@ -121,6 +122,17 @@ class ChangingDescription(Loader):
     def describe(self) -> Description:
         described = super().describe()
         return replace(described, dtypes=described.dtypes + described.dtypes[: next(DESCRIBED)])
+
+
+class PutsNothingBack(Engine):
+    def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+        healthy = self.healthy.altered(field, operand)
+        return nullcontext(healthy.__enter__())
+
+
+class ChangesNothing(Engine):
+    def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+        return nullcontext()
 
 
 class IdentityLacksTokenizer(Engine):
@@ -286,6 +298,24 @@ class CropsAllRowsAlike(ReferenceSession):
         super().crop([min(lengths)] * len(lengths))
 
 
+class JoinSeesPads(ReferenceSession):
+    def join(self, other: protocol.Session) -> None:
+        rows = self.rows or 0
+        super().join(other)
+        for storage in self.storages:
+            storage.positions[rows:, :6] = 0
+
+
+class JoinForwards(ReferenceSession):
+    def join(self, other: protocol.Session) -> None:
+        super().join(other)
+        self.decoder.embedding(torch.zeros(3, 2, dtype=torch.long))
+
+
+class CannotJoin(ReferenceSession):
+    join = None  # type: ignore[assignment]
+
+
 class ForkShares(ReferenceSession):
     def fork(self) -> ReferenceSession:
         return type(self)(decoder=self.decoder, layout=self.layout, storages=self.storages, rows=self.rows)
@@ -421,6 +451,13 @@ FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
     ("beam", lambda: Loader(session=BeamLeavesValues), "row 0, token 6: logits are "),
     ("crop", lambda: Loader(session=OneLayerNotCropped), "row 0, token 6: logits are "),
     ("crop-rows", lambda: Loader(session=CropsAllRowsAlike), "probe: lengths is (5, 5, 5), not (7, 5, 6)"),
+    (
+        "join",
+        lambda: Loader(session=JoinSeesPads),
+        "2 columns beside 8: probe: lengths is (8, 8, 8, 8, 8, 8), not (8, 8, 8, 2, 2, 2)",
+    ),
+    ("join", lambda: Loader(session=JoinForwards), "2 columns beside 8: join forwarded 6 tokens"),
+    ("join", lambda: Loader(session=CannotJoin), "CannotJoin has no `join`, and the capability is declared"),
     ("fork", lambda: Loader(session=ForkShares), "two forks fed alike differ"),
     ("fork", lambda: Loader(session=ForkLosesToken), "row 0, token 7: logits are "),
     ("reset", lambda: Loader(session=ResetForgetsNothing), "row 0, token 0: logits are "),
@@ -431,6 +468,8 @@ FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
     ("misfit", lambda: Loader(session=RestoreTakesHalf), "after a refused restore: "),
     ("misfit", lambda: Loader(session=RestoreTakesAnyKind), "restore took a state of another kind"),
     ("forwarded", lambda: Loader(engine=CountsNothing), "12 tokens went through the embedding, forwarded counts 0"),
+    ("altered", lambda: Loader(engine=PutsNothingBack), "altered: model.architecture was not put back as it had been"),
+    ("altered", lambda: Loader(engine=ChangesNothing), "altered: weights.live is what it was"),
     ("view", lambda: Loader(session=ViewShowsMasked), "view: row 1 of layer 0 holds 8 tokens, the probe says 6, "),
 )
 

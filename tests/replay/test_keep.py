@@ -35,6 +35,15 @@ events:
   - append: {next: 2, on: again, expect: loud}
   - mutate-prefix-token: {row: a, index: 2, token: 24}
   - reload: {from: mid, as: changed, expect: {refused: prefix.tokens}}
+  - mutate: {field: weights.live}
+  - reload: {from: mid, as: stale, expect: {refused: weights.live}}
+  - append: {next: 1, on: again, expect: {refused: weights.live}}
+  - restore: {field: weights.live}
+  - reuse: {from: again, as: live}
+  - append: {next: 1, on: live}
+  - mutate-prefix-token: {row: a, index: 2, token: 24}
+  - reuse: {from: again, as: part, expect: {reused: {most: 5}}}
+  - append: {next: 1, on: part}
   - fork: {as: twin, on: again}
   - crop: {by: 1, on: again}
   - append: {ids: {a: [5], b: [6]}, on: again}

@@ -60,8 +60,12 @@ class TestJsonLines:
                     "actual": "1.5",
                     "expected": "2.5",
                     "cause": None,
+                    "round": None,
+                    "share": None,
                 }
             ],
+            "allowed": [],
+            "known": [],
             "notes": [],
             "margin": {"deviation": 1.0, "err": 0.0, "allowed": 4.1e-13, "fraction": 1.0 / 4.1e-13},
             "golden": None,
@@ -83,7 +87,10 @@ class TestJsonLines:
             "type": "summary",
             "passed": 1,
             "failed": 1,
+            "known": 0,
             "unsupported": 0,
+            "allowed": 0,
+            "unmatched": [],
             "findings": [],
             "judged": [
                 {"target": "reference:full", "judged": ["float64"], "not_judged": ["float32", "bfloat16"]},

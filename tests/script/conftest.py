@@ -89,6 +89,19 @@ _EVENTS = st.one_of(
     _event(ev.Probe, on=_ON),
     _event(ev.Drop, on=_ON, keep=st.none() | st.sampled_from(ev.Keep)),
 )
+_EVENTS |= st.one_of(
+    _event(ev.Speculate, next=_NUMBERS, accept=_COUNTS, on=_ON),
+    _event(ev.Speculate, ids=_maps(_lists(_TOKENS)), accept=_COUNTS, on=_ON),
+    _event(ev.Retire, rows=_lists(_NAMES), on=_ON),
+    _event(ev.Join, rows=_lists(_NAMES) | _maps(_NUMBERS), on=_ON),
+)
+
+
+def _repeats(events: st.SearchStrategy[ev.Event]) -> st.SearchStrategy[ev.Event]:
+    return events | st.builds(ev.Repeat, times=_NUMBERS, events=st.lists(events, min_size=1, max_size=3))
+
+
+_EVENTS = _repeats(_repeats(_EVENTS))
 _ROWS = st.one_of(
     st.builds(Ids, ids=st.lists(_TOKENS, min_size=1, max_size=40).map(tuple)),
     st.builds(Random, length=st.integers(1, 1_000_000) | _WORDS, seed=_NUMBERS),

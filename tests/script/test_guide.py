@@ -16,7 +16,10 @@ class TestGuide:
             "    by      number or {name: number, ...}: tokens dropped\n"
             "    to      number or {name: number, ...}: tokens kept\n"
             "    on      name: the session (main if left out)\n"
-            "    expect  {refused, reused, invalid, loud}: weaker or other than the default: everything is right\n"
+            "    expect  {refused, reused, malformed, invalid, loud}: weaker or other than the default: everything is "
+            "right\n"
+            "    allow   {check, because, within} or [{check, because, within}, ...]: findings tolerated here, and "
+            "why\n"
             "  example: - crop: {row: b, by: 5}"
         )
 
@@ -39,6 +42,11 @@ class TestGuide:
     def test_every_word_is_told(self, word: str) -> None:
         assert guide([word]).startswith(f"{word}\n  ")
 
+    def test_what_is_tolerated_is_told_with_an_example(self) -> None:
+        told = guide(["allow"])
+        assert "    within   number: allowances, above 1, for parity and golden; findings for other checks" in told
+        assert told.endswith("  example: allow: {check: parity, because: the kernel rounds to bfloat16, within: 40}")
+
     def test_the_whole_language_ends_with_numbers_and_names(self) -> None:
         told = guide()
         assert all(f"example: - {event.example}" in told for event in EVENTS.values())
@@ -50,5 +58,7 @@ class TestGuide:
         assert str(refused.value) == "events: no event 'prefil'\n  help: did you mean 'prefill'?"
 
     def test_an_unknown_word_is_answered_with_all(self) -> None:
-        with pytest.raises(UsageError, match=r"help: known are prefill, append, beam-select, .*, expect, reused$"):
+        with pytest.raises(
+            UsageError, match=r"help: known are prefill, append, beam-select, .*, expect, reused, allow$"
+        ):
             guide(["zzz"])

@@ -7,7 +7,7 @@ import pytest
 from evseq.errors import UsageError
 from evseq.script.document import parse, unparse
 from evseq.script.lower import check
-from evseq.script.new import create
+from evseq.script.new import Bug, create
 from evseq.script.source import read
 
 
@@ -24,6 +24,23 @@ class TestCreate:
         check(script)
         assert (file, script.name) == (tmp_path / "first.evseq.yaml", "first")
         assert unparse(script) == file.read_text()
+
+    @pytest.mark.parametrize("bug", Bug)
+    def test_one_that_starts_from_a_bug_is_possible_and_in_normal_form(self, bug: Bug, tmp_path: Path) -> None:
+        file = create("first", tmp_path, bug=bug)
+        script = parse(read(file))
+        check(script)
+        assert unparse(script) == file.read_text()
+
+    @pytest.mark.parametrize(
+        ("bug", "help"),
+        [("windw", "did you mean 'window'?"), ("zzz", "use beam, reuse, window or caller")],
+    )
+    def test_a_bug_of_no_kind_is_refused(self, bug: str, help: str, tmp_path: Path) -> None:
+        with pytest.raises(UsageError) as error:
+            create("first", tmp_path, bug=bug)
+        assert str(error.value) == f"new: no kind of bug {bug!r}\n  help: {help}"
+        assert list(tmp_path.iterdir()) == []
 
     def test_the_ending_may_be_given(self, tmp_path: Path) -> None:
         assert create("first.evseq.yaml", tmp_path) == tmp_path / "first.evseq.yaml"

@@ -35,9 +35,10 @@ ARMS = st.fixed_dictionaries({}, optional=SHAPES)
 
 @dataclass
 class Row:
-    """One row, slot by slot: a token, or None where it is masked; and every length it had."""
+    """One row, slot by slot: a token, or None where it is masked, and the slot it was fed to; every length it had."""
 
     slots: list[int | None] = field(default_factory=list)
+    fed_to: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=lambda: [0])
 
 
@@ -62,12 +63,14 @@ class Count:
     saved: dict[str, Session] = field(default_factory=dict)
     lineages: list[tuple[int, object]] = field(default_factory=list)
     widths: dict[int, int] = field(default_factory=dict)  # the most columns of each group
+    joining: set[int] = field(default_factory=set)  # groups that have another's room
 
     def numbered(self, row: Row) -> list[tuple[int, int, int]]:
         """Return slot, token and position of each real token, and of the one that would come next."""
         real = [(slot, token) for slot, token in enumerate([*row.slots, MASKED]) if token is not None]
         by_slot = self.positions is Positions.ENGINE and self.geometry.position_rule is PositionRule.SLOT
-        return [(slot, token, slot if by_slot else index) for index, (slot, token) in enumerate(real)]
+        fed_to = [*row.fed_to, len(row.slots)]
+        return [(slot, token, fed_to[slot] if by_slot else index) for index, (slot, token) in enumerate(real)]
 
     def seen(self, row: Row, window: int | None) -> int:
         *held, here = self.numbered(row)
@@ -102,6 +105,7 @@ class Count:
         rows = session.rows.values()
         for row, *grids in zip(rows, step.tokens, step.positions, step.nodes, step.indices, strict=True):
             for token, position, node, index in zip(*grids, strict=True):
+                row.fed_to.append(len(row.slots))
                 if node == -1:
                     assert (token, position, index) == (0, 0, -1)
                     row.slots.append(None)
@@ -125,14 +129,29 @@ class Count:
         while all(row.slots and row.slots[-1] is None for row in rows):
             for row in rows:
                 row.slots.pop()
+                row.fed_to.pop()
         session.done += (("cropped", step.lengths),)
+
+    def join(self, session: Session, other: Session) -> None:
+        both = (session, other)
+        width = max(len(row.slots) for one in both for row in one.rows.values())
+        for one in both:
+            one.widest = max(one.widest, *(len(row.slots) for row in one.rows.values()))
+            for row in one.rows.values():
+                short = width - len(row.slots)
+                row.slots, row.fed_to = [*[None] * short, *row.slots], [0] * short + row.fed_to
+            one.widest += short
+        session.widest = max(session.widest, other.widest)
+        session.rows |= other.rows
+        session.done += (("joined", other.done),)
 
     def play(self, step: Step) -> State | None:
         """Do a step; return what a probe must read afterwards, None where there is nothing to read."""
         name = step.session
         match step:
-            case steps.Open(group=group):
+            case steps.Open(group=group, beside=beside):
                 self.sessions[name] = Session(group=group, done=(("open", group),))
+                self.joining |= set() if beside is None else {group}
                 return None
             case steps.Reset():
                 group = self.sessions[name].group
@@ -143,7 +162,9 @@ class Count:
                 return None
             case Feed():
                 self.feed(self.sessions[name], step)
-            case steps.Select():
+            case steps.Join(other=other):
+                self.join(self.sessions[name], self.sessions.pop(other))
+            case steps.Select() | steps.Retire():
                 session = self.sessions[name]
                 rows = list(session.rows.values())
                 session.rows = {
@@ -158,8 +179,10 @@ class Count:
                 self.saved[to] = copy.deepcopy(self.sessions[name])
             case steps.Load(source=source, refused=None):
                 self.sessions[name] = copy.deepcopy(self.saved[source])
-            case steps.Load(source=source):
+            case steps.Load(source=source) | steps.LoadDamaged(source=source):
                 return self.state(copy.deepcopy(self.saved[source]))
+            case steps.Alter() | steps.Restore():
+                return None
             case steps.Read():
                 pass
         return self.state(self.sessions[name])
@@ -167,7 +190,7 @@ class Count:
 
 def expected(step: Step) -> State | None:
     """Return what the plan says that a probe must read after a step."""
-    return step.state if isinstance(step, steps.Load) else getattr(step, "after", None)
+    return step.state if isinstance(step, steps.Load | steps.LoadDamaged) else getattr(step, "after", None)
 
 
 def played(
@@ -202,7 +225,7 @@ def test_lineages_are_equal_exactly_where_the_same_was_computed(
 def test_a_layout_has_the_room_its_sessions_need(what: Script, arms: dict[str, int | str], on: Description) -> None:
     *_, (plan, _, _, count) = played(what, arms, on)
     stale = {step.group for step in plan.steps if isinstance(step, steps.Load) and step.damage is not None}
-    for group, columns in count.widths.items():
+    for group, columns in ((group, columns) for group, columns in count.widths.items() if group not in count.joining):
         assert columns <= plan.layouts[group].capacity <= columns + (group in stale)
 
 

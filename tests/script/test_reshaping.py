@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evseq.geometry import Capability, Layout, Positions, WindowCounts
 from evseq.script.steps import Crop, Feed, Fork, Open, Read, Reset, Select, State
-from planning import decoder, feeds, grown, planned, script, the
+from planning import decoder, feeds, grown, planned, script, the, told
 
 ENGINE = {"positions": "engine"}
 
@@ -73,6 +73,16 @@ class TestCrop:
         plan = planned(script("prefill: {rows: {a: 4, b: 3}}", "crop: {row: b, to: 0}", "append: {next: 1}"))
         assert the(Crop, plan).after.lengths == (4, 0)
         assert feeds(plan)[-1].indices == ((4,), (0,))
+
+    def test_of_an_empty_row_nothing_is_cropped_that_only_a_target_knows(self) -> None:
+        what = script(
+            "prefill: {rows: {a: 1, b: 1}}",
+            "crop: {row: b, to: 0}",
+            "crop: {by: {b: window-5}}",
+            "probe",
+            needs="window",
+        )
+        assert told(what) == []
 
 
 class TestLayout:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from evseq.engines.conformance import engines, feeding, rows, states
+from evseq.engines.conformance import changes, engines, feeding, rows, states
 from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import Rule
 from evseq.engines.protocol import Loader
@@ -43,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     rows.beam,
     rows.crop,
     rows.crop_rows,
+    rows.join,
     rows.fork,
     rows.reset,
     states.export,
@@ -50,6 +51,7 @@ RULES: tuple[Rule, ...] = (
     states.misfit,
     states.forwarded,
     states.view,
+    changes.altered,
 )
 """Every rule, the most basic first: a breach early in the list often explains those behind it."""
 

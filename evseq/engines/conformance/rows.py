@@ -9,9 +9,10 @@ import torch
 from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import rule
 from evseq.engines.conformance.trial import Trial, repeats
+from evseq.engines.protocol import Joining
 from evseq.geometry import Capability
 
-__all__ = ["beam", "crop", "crop_rows", "fork", "reset"]
+__all__ = ["beam", "crop", "crop_rows", "fork", "join", "reset"]
 
 
 @rule(Capability.BEAM, Capability.BATCH)
@@ -56,6 +57,31 @@ def crop_rows(bench: Bench) -> Iterator[str]:
         trial.step()
     trial.probe()
     yield from trial.found()
+
+
+@rule(Capability.JOIN, Capability.BATCH)
+def join(bench: Bench) -> Iterator[str]:
+    """Take over rows with their keys, values, positions and lengths in every layer, whichever side is narrower."""
+    depth = 2 if bench.can(Capability.CROP) and bench.kind.crops_past_window else 0
+    for first, then in ((bench.span, 2), (2, bench.span), (bench.span, bench.span)):
+        trial, other = (Trial.opened(bench, bench.layout(depth=depth)) for _ in range(2))
+        trial.feed(bench.batch(first), prefill=True)
+        other.feed(bench.batch(then), prefill=True)
+        trial.step()
+        if not isinstance(trial.session, Joining):
+            yield f"{type(trial.session).__name__} has no `join`, and the capability is declared"
+            return
+        trial.join(other)
+        trial.probe()
+        trial.step(2)
+        if depth:
+            trial.crop([length - depth for length in trial.expected().lengths])
+            trial.step()
+        if bench.can(Capability.BEAM):
+            trial.select([len(trial.rows) - 1, 0])
+            trial.step()
+        trial.probe()
+        yield from (f"{then} columns beside {first + 1}: {line}" for line in trial.found())
 
 
 @rule(Capability.FORK)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evseq.engines.conformance.bench import Bench
-from evseq.engines.protocol import Batch, Probe, Session
+from evseq.engines.protocol import Batch, Joining, Probe, Session
 from evseq.geometry import Capability, Layout, PositionRule, Positions, WindowCounts
 from evseq.history import MASKED, Path
 
@@ -119,6 +119,18 @@ class Trial:
         self.found()
         self.session.select(parents)
         self.rows = [list(self.rows[parent]) for parent in parents]
+
+    def join(self, other: Trial) -> None:
+        """Take over the rows of another trial; the narrower side gets masked slots in front."""
+        self.found()
+        self.complaints += other.found()
+        assert isinstance(self.session, Joining)
+        before = self.bench.engine.forwarded
+        self.session.join(other.session)
+        if self.bench.engine.forwarded != before:
+            self.complaints.append(f"join forwarded {self.bench.engine.forwarded - before} tokens")
+        width = max(len(self.rows[0]), len(other.rows[0]))
+        self.rows = [[(MASKED, 0)] * (width - len(row)) + row for row in (*self.rows, *other.rows)]
 
     def crop(self, lengths: Sequence[int]) -> None:
         """Cut the rows: columns behind the last kept token go, dropped tokens before it become masked slots."""

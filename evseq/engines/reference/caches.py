@@ -7,6 +7,7 @@ from typing import assert_never
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import LayerView
@@ -45,6 +46,19 @@ class Growing(Storage):
         self.values = self.values[:, :, :columns].clone()  # row kv_head slot head_dim
         self.positions = positions[:, :columns].clone()  # row slot
 
+    def join(self, other: Storage) -> None:
+        """Put empty slots in front of the side that has fewer."""
+        assert isinstance(other, Growing)
+        short = self.positions.shape[1] - other.positions.shape[1]
+        (other if short > 0 else self).front(abs(short))
+        self.add_rows(other)
+
+    def front(self, slots: int) -> None:
+        """Put so many empty slots in front."""
+        pads = (slots, 0)
+        self.keys, self.values = (pad(states, (0, 0, *pads)) for states in (self.keys, self.values))
+        self.positions = pad(self.positions, pads, value=-1)  # row slot
+
     def clear(self, rows: int) -> None:
         """Drop every slot: there is no buffer to keep."""
         self.fill(rows)
@@ -78,6 +92,19 @@ class Fixed(Storage):
         self.positions[:, new] = positions
         self.columns = new.stop
         return LayerView(keys=self.keys, values=self.values, positions=self.positions)
+
+    def join(self, other: Storage) -> None:
+        """Move the columns of the side that has fewer to where the other's end."""
+        assert isinstance(other, Fixed)
+        short = self.columns - other.columns
+        (other if short > 0 else self).front(abs(short))
+        self.add_rows(other)
+
+    def front(self, slots: int) -> None:
+        """Move every column back by so many slots; those that come round to the front were not written yet."""
+        for part, tensor in self.parts().items():
+            setattr(self, part, tensor.roll(slots, dims=1 if part == "positions" else 2))
+        self.columns += slots
 
     def check_room(self, mask: Bool[Tensor, "row column"]) -> None:
         """Raise `EngineError` if the columns reach beyond the last slot."""
@@ -153,6 +180,10 @@ class Ring(Storage):
         self.values[rows, :, slots] = values[rows, :, columns]
         self.positions[rows, slots] = positions[rows, columns]
         return held
+
+    def join(self, other: Storage) -> None:
+        """Take the rows as they are: masked slots have no place in a ring."""
+        self.add_rows(other)
 
     def numbers(self) -> Int[Tensor, "row slot"]:
         """Return which token of its row each slot is for: the last one that falls on it; negative if none yet."""

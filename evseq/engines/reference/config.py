@@ -35,6 +35,14 @@ CACHES = (
     CacheKind(name="ring", full=Keep.CAPACITY, sliding=Keep.RING),
 )
 
+ALTERABLE = (
+    *("model.architecture", "model.config", "weights.source", "weights.live", "model.adapters"),
+    *("tokenizer.vocabulary", "tokenizer.merges", "tokenizer.special", "tokenizer.normaliser", "tokenizer.template"),
+    *("numeric.dtype", "numeric.attention", "window.policy"),
+    *("cache.dtype", "cache.length", "cache.visible", "cache.eviction"),
+)
+"""The fields that are changed for real on a live decoder; only the base of rotary angles shapes logits as a setting."""
+
 
 class Coding(StrEnum):
     """How a decoder learns where a token stands."""
@@ -111,4 +119,7 @@ class Config:
             dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
             deciding=Deciding.PURE,
             options={},
+            alterable=ALTERABLE
+            if self.coding is Coding.ROTARY
+            else tuple(name for name in ALTERABLE if name != "model.config"),
         )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,14 +15,15 @@ from torch import Tensor, nn
 
 from evseq.cache.content import LiveContent, root, tensor_digest
 from evseq.cache.state import Scalar
+from evseq.engines.reference.altering import Adapter, altered
 from evseq.engines.reference.caches import storage
 from evseq.engines.reference.config import Config
-from evseq.engines.reference.model import Decoder
+from evseq.engines.reference.model import Decoder, attend
 from evseq.engines.reference.session import ReferenceSession, check_positions
-from evseq.engines.reference.tokenizer import UNKNOWN, Tokenizer
+from evseq.engines.reference.tokenizer import Tokenizer
 from evseq.engines.reference.uncached import uncached
 from evseq.errors import EngineError, nearest
-from evseq.geometry import Dtype, Layout
+from evseq.geometry import Description, Dtype, Layout
 from evseq.history import MASKED, Path
 
 __all__ = ["ReferenceEngine"]
@@ -28,11 +31,17 @@ __all__ = ["ReferenceEngine"]
 
 @dataclass(slots=True, kw_only=True)
 class ReferenceEngine:
-    """A decoder of the package. `source` is the digest of its weights as they were read."""
+    """A decoder of the package. `source` is the digest of its weights as they were read from the file `weights`.
+
+    `kept` is the dtype of keys and values where it is not that of the weights.
+    """
 
     decoder: Decoder
     tokenizer: Tokenizer
     source: str
+    weights: FilePath | None = None
+    kept: torch.dtype | None = None
+    adapters: list[Adapter] = field(default_factory=list)
     forwarded: int = 0
     content: LiveContent = field(init=False)
 
@@ -53,28 +62,39 @@ class ReferenceEngine:
         source = root({name: tensor_digest(tensor) for name, tensor in tensors.items()})
         cast = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
         decoder.load_state_dict(cast, assign=True)
-        return cls(decoder=decoder.requires_grad_(requires_grad=False).eval(), tokenizer=Tokenizer(), source=source)
+        decoder.requires_grad_(requires_grad=False).eval()
+        return cls(decoder=decoder, tokenizer=Tokenizer(), source=source, weights=weights)
 
     @property
     def dtype(self) -> Dtype:
         """The dtype the embedding has now."""
         return Dtype(str(self.decoder.embedding.weight.dtype).removeprefix("torch."))
 
+    @property
+    def cache_dtype(self) -> Dtype:
+        """The dtype keys and values are kept in now."""
+        return Dtype(str(self.kept or self.decoder.embedding.weight.dtype).removeprefix("torch."))
+
+    @property
+    def description(self) -> Description:
+        """What the decoder is now."""
+        return self.decoder.config.describe()
+
+    def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+        """Change a field for real while this is entered."""
+        return altered(self, field, operand)
+
     def identity(self) -> Mapping[str, Scalar]:
         """Read every field from the decoder and the tokenizer as they are now."""
         return {
-            "model.architecture": "evseq reference decoder",
+            "model.architecture": _architecture(self.decoder),
             "model.config": self.decoder.config.plain(),
             "weights.source": self.source,
             "weights.live": dict(self.content.digests()),
-            "model.adapters": [],
-            "tokenizer.vocabulary": dict(self.tokenizer.vocabulary),
-            "tokenizer.merges": [],
-            "tokenizer.special": {"unknown": UNKNOWN},
-            "tokenizer.normaliser": {"case": "lower"},
-            "tokenizer.template": None,
+            "model.adapters": [adapter.plain() for adapter in self.adapters],
+            **self.tokenizer.fields(),
             "numeric.dtype": self.dtype.value,
-            "numeric.attention": "plain",
+            "numeric.attention": "plain" if self.decoder.kernel is attend else self.decoder.kernel.__name__,
             "numeric.device": self.decoder.embedding.weight.device.type,
             "numeric.library": {"torch": str(torch.__version__)},
         }
@@ -100,9 +120,14 @@ class ReferenceEngine:
             close = nearest(layout.cache, known)
             hint = f"did you mean {close!r}? " if close else ""
             raise EngineError(f"open: no cache kind {layout.cache!r}\n  help: {hint}known are {', '.join(known)}")
-        dtype = self.decoder.embedding.weight.dtype
+        dtype = self.kept or self.decoder.embedding.weight.dtype
         return ReferenceSession(
             decoder=self.decoder,
             layout=layout,
             storages=[storage(layer, kind=kind, layout=layout, dtype=dtype) for layer in description.geometry.layers],
         )
+
+
+def _architecture(decoder: Decoder) -> str:
+    plain = "evseq reference decoder"
+    return plain if type(decoder) is Decoder else f"{plain}, {type(decoder).__name__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -118,7 +118,8 @@ def attend(
     shape = (rows, kv_heads, heads // kv_heads, columns, -1)
     # The heads of a group stand behind each other as queries of their kv head, so that no key is copied for them.
     grouped = queries.reshape(rows, kv_heads, -1, head_dim)  # row kv_head group*query head_dim
-    scores = grouped @ held.keys.transpose(-1, -2) / math.sqrt(head_dim)  # row kv_head group*query slot
+    keys, values = held.keys.to(queries.dtype), held.values.to(queries.dtype)  # row kv_head slot head_dim
+    scores = grouped @ keys.transpose(-1, -2) / math.sqrt(head_dim)  # row kv_head group*query slot
     scores = scores.to(wide(queries.dtype)).view(shape)  # row kv_head group query slot
 
     distance = positions[:, :, None] - held.positions[:, None, :]  # row query slot
@@ -133,7 +134,7 @@ def attend(
     # The lowest finite number, not -inf: a masked query hides every slot, and its NaN would reach the cache.
     scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0).to(queries.dtype)  # row kv_head group query slot
-    mixed: Tensor = weights.flatten(2, 3) @ held.values  # row kv_head group*query head_dim
+    mixed: Tensor = weights.flatten(2, 3) @ values  # row kv_head group*query head_dim
     return mixed.reshape(queries.shape)
 
 
@@ -146,11 +147,12 @@ def _table(entries: int, hidden: int) -> nn.Embedding:
 
 
 class Decoder(nn.Module):
-    """The whole decoder. `config` is read at every forward: what it says is what runs."""
+    """The whole decoder. `config` and `kernel` are read at every forward: what they say is what runs."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
+        self.kernel: Callable[..., Tensor] = attend
         self.embedding = _table(config.vocab, config.hidden)
         learned = config.coding is Coding.LEARNED
         self.places = _table(config.max_positions or 0, config.hidden) if learned else None
@@ -179,7 +181,7 @@ class Decoder(nn.Module):
             queries, keys, values = block.project(hidden)  # row head query head_dim
             if angles is not None:
                 queries, keys = turn(queries, angles), turn(keys, angles)
-            held = storage.append(keys, values, positions)
-            mixed = attend(queries, positions, held, window=layer.window, falls=falls)
+            held = storage.append(keys.to(storage.dtype), values.to(storage.dtype), positions)
+            mixed = self.kernel(queries, positions, held, window=layer.window, falls=falls)
             hidden = block.finish(hidden, mixed)  # row query hidden
         return self.head(self.norm(hidden))  # type: ignore[no-any-return]

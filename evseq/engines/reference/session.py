@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from evseq.cache.state import CacheState, Scalar
-from evseq.engines.protocol import Batch, CacheView, LayerView, Probe
+from evseq.engines.protocol import Batch, CacheView, LayerView, Probe, Session
 from evseq.engines.reference.model import Decoder
 from evseq.engines.reference.storage import Storage
 from evseq.errors import EngineError
@@ -76,6 +76,24 @@ class ReferenceSession:
             storage.check_crop(ends)
         for storage in self.storages:
             storage.crop(ends)
+
+    def join(self, other: Session) -> None:
+        """Take over the rows of another session, behind one's own, in every layer or, if one cannot, in none."""
+        rows = self._opened("join")
+        if not isinstance(other, ReferenceSession) or other.rows is None or other is self:
+            raise EngineError(
+                "join: no rows to take over\n  help: prefill another session of this engine, and join that"
+            )
+        pairs = list(zip(self.storages, other.storages, strict=True))
+        for mine, its in pairs:
+            if (type(mine), mine.slots) != (type(its), its.slots):
+                raise EngineError(
+                    f"join: a cache of {its.slots} slots does not fit one of {mine.slots}\n"
+                    "  help: open both with the same cache, capacity and depth"
+                )
+        for mine, its in pairs:
+            mine.join(its)
+        self.rows, other.rows = rows + other.rows, None
 
     def fork(self) -> ReferenceSession:
         """Return a second session with copies of every tensor."""

@@ -52,6 +52,10 @@ class Storage(ABC):
     def crop(self, lengths: Int[Tensor, " row"]) -> None:
         """Keep the first `lengths` tokens of each row."""
 
+    @abstractmethod
+    def join(self, other: Storage) -> None:
+        """Take over the rows of `other`, which is of the same kind, so that the last columns stand side by side."""
+
     def check_room(self, mask: Bool[Tensor, "row column"]) -> None:  # noqa: B027 - a growing one has room
         """Raise `EngineError` if these columns do not fit."""
 
@@ -93,6 +97,12 @@ class Storage(ABC):
         """Make row i a copy of row `parents[i]`."""
         for part, tensor in self.parts().items():
             setattr(self, part, tensor[parents])
+
+    def add_rows(self, other: Storage) -> None:
+        """Put the rows of `other`, which has as many slots, behind these."""
+        its = other.parts()
+        for part, tensor in self.parts().items():
+            setattr(self, part, torch.cat((tensor, its[part])))
 
     def copy(self) -> Storage:
         """Return a storage of equal contents that shares nothing."""

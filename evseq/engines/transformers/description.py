@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import get_layer_types_and_kwargs
@@ -15,6 +16,9 @@ __all__ = ["ATTENTIONS", "causal_class", "describe"]
 
 ATTENTIONS = ("sdpa", "eager")
 """The attention kernels with an arm of their own, the library's default first."""
+
+LEAST_WINDOW = 2
+"""A window of the query and one token more; a narrower one leaves nothing to attend to."""
 
 COUNT_MASK = frozenset({"bloom", "opt"})
 """Model types that number tokens by summing the mask; the others take the slot, counted by the cache."""
@@ -77,7 +81,19 @@ def describe(
         dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
         deciding=Deciding.PURE,
         options={"attention": (attention,) if attention else kernels},
+        alterable=tuple(_alterable(layers, kernels=kernels, text=text)),
     )
+
+
+def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: bool) -> Iterator[str]:
+    """Yield the identity fields that are changed for real on a live model."""
+    yield from ("model.config", "weights.live", "model.adapters", "numeric.dtype", "cache.length")
+    if text:
+        yield from (f"tokenizer.{part}" for part in ("vocabulary", "merges", "special", "normaliser", "template"))
+    if len(kernels) > 1:
+        yield "numeric.attention"
+    if any(layer.window is not None and layer.window > LEAST_WINDOW for layer in layers):
+        yield "window.policy"
 
 
 def _refuse(config: PreTrainedConfig, model: type[PreTrainedModel], types: set[str]) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,6 +20,7 @@ from transformers.cache_utils import Cache
 from evseq.cache.content import LiveContent
 from evseq.cache.state import Scalar
 from evseq.engines.transformers import fields
+from evseq.engines.transformers.altering import altered
 from evseq.engines.transformers.double import TrueDouble
 from evseq.engines.transformers.session import TransformersSession
 from evseq.errors import EngineError
@@ -71,6 +73,10 @@ class TransformersEngine:
     def dtype(self) -> Dtype:
         """The dtype the embedding has now."""
         return Dtype(str(self.embedding.weight.dtype).removeprefix("torch."))
+
+    def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+        """Change a field for real while this is entered."""
+        return altered(self, field, operand)
 
     def identity(self) -> Mapping[str, Scalar]:
         """Read every field from the model and the tokenizer as they are now."""

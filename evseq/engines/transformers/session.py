@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
 
 from evseq.cache.state import CacheState
-from evseq.engines.protocol import Batch, CacheView, LayerView, Probe
+from evseq.engines.protocol import Batch, CacheView, LayerView, Probe, Session
 from evseq.engines.transformers.caches import Stored, crop, exported, held, new_cache, restore, states, stored
+from evseq.engines.transformers.joining import join
 from evseq.errors import EngineError
 from evseq.geometry import Layout, PositionRule, Positions
 
@@ -126,6 +128,26 @@ class TransformersSession:
             crop(self.cache, mask.shape[1] - columns)
         self.mask = mask[:, :columns]  # row slot
         self.positions = self.positions[:, :columns]  # row slot
+
+    def join(self, other: Session) -> None:
+        """Take over the rows of another session, behind one's own; the narrower side gets masked slots in front."""
+        if not isinstance(other, TransformersSession) or other is self or not min(self.columns, other.columns):
+            raise EngineError(
+                "join: no rows to take over\n  help: prefill another session of this engine, and join that"
+            )
+        if replace(other.layout, rows=self.layout.rows) != self.layout:
+            raise EngineError(f"join: {other.layout} beside {self.layout}\n  help: open both with the same layout")
+        join(self.cache, other.cache)
+        width = max(self.columns, other.columns)
+        self.mask, self.positions = (
+            torch.cat([pad(mine, (width - mine.shape[1], 0)), pad(its, (width - its.shape[1], 0))])  # row slot
+            for mine, its in ((self.mask, other.mask), (self.positions, other.positions))
+        )
+
+    @property
+    def columns(self) -> int:
+        """Slots of each row."""
+        return self.mask.shape[1]
 
     def fork(self) -> TransformersSession:
         """Return a second session with a deep copy of the cache."""
