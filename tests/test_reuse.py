@@ -91,11 +91,11 @@ class TestReuse:
 
     def test_an_engine_that_reuses_the_changed_token_fails(self) -> None:
         told = [without_numbers(line) for line in lines(played(MOST, "planted.rules:one_too_many"))]
+        reused = "6 tokens came from the cache, the first difference is at index 5"
+        wrong = "logit # is #, expected #: off by #, allowed # in float64"
         assert told[:2] == [
-            "case.evseq.yaml:10:5: reuse: row 'a' index 5: reuse: "
-            "6 tokens came from the cache, the first difference is at index 5",
-            "case.evseq.yaml:10:5: reuse: row 'a' index 6: parity: "
-            "logit # is #, expected #: off by #, allowed # in float64",
+            f"case.evseq.yaml:10:5: reuse: row 'a' index 5: reuse: {reused}",
+            f"case.evseq.yaml:10:5: reuse: row 'a' index 6: parity: {wrong}",
         ]
 
 

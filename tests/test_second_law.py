@@ -69,5 +69,3 @@ def test_a_field_that_takes_another_machine_is_counted_as_unsupported() -> None:
 def test_damage_to_a_region_of_the_file_is_told_and_the_file_itself_admitted(region: str) -> None:
     script = next(script for name, script in damaged(find("reference:window").describe()).items() if name == region)
     assert run([script], ["reference:window"], settings=Settings(only=ARMS)).passed
-
-

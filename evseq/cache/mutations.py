@@ -66,7 +66,7 @@ _MUTATIONS = (
     Mutation(
         field="tokenizer.special",
         reach=Reach.ENGINE,
-        how="another special token begins every text",
+        how="a special token more is used",
         also=("tokenizer.normaliser", "tokenizer.vocabulary"),
     ),
     Mutation(field="tokenizer.normaliser", reach=Reach.ENGINE, how="case is kept or dropped where it was not"),
@@ -156,7 +156,7 @@ _MUTATIONS = (
     Mutation(
         field="cache.visible",
         reach=Reach.SESSION,
-        how="a row's last token is hidden in one layer",
+        how="a row's last token but one is hidden in one layer",
         operands=("row",),
         optional=("on",),
     ),

@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from evseq.cache.canonical import Scalar
 from evseq.cache.fields import FIELDS
 from evseq.cache.forging import another, forge, without
 from evseq.cache.guard import Admitted, Refused, admit
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import SealedKind, open_sealed, seal
 
-VALUES = {name: [["a", [1, 2]]] if field.per_row else f"value of {name}" for name, field in FIELDS.items()}
+VALUES: dict[str, Scalar] = {
+    name: [["a", [1, 2]]] if field.per_row else f"value of {name}" for name, field in FIELDS.items()
+}
 ASKED = Identity(values=VALUES)
 
 
@@ -56,8 +59,8 @@ def test_a_field_that_nobody_knows_is_refused(sealed: Path, tmp_path: Path) -> N
 
 
 def test_equal_values_in_two_fields_do_not_collide() -> None:
-    swapped = {**VALUES, "numeric.device": "x", "numeric.attention": "y"}
-    back = {**VALUES, "numeric.device": "y", "numeric.attention": "x"}
+    swapped: dict[str, Scalar] = {**VALUES, "numeric.device": "x", "numeric.attention": "y"}
+    back: dict[str, Scalar] = {**VALUES, "numeric.device": "y", "numeric.attention": "x"}
     digests = Identity(values=dict.fromkeys(FIELDS, "equal")).digests()
     assert fields(admit(Identity(values=swapped), Identity(values=back))) == ["numeric.attention", "numeric.device"]
     assert len(set(digests.values())) == len(FIELDS)

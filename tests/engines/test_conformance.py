@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,10 +124,12 @@ class ChangingDescription(Loader):
         return replace(described, dtypes=described.dtypes + described.dtypes[: next(DESCRIBED)])
 
 
-class PutsNothingBack(Engine):
-    def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
-        healthy = self.healthy.altered(field, operand)
-        return nullcontext(healthy.__enter__())
+class PutsBackAlmost(Engine):
+    @contextmanager
+    def altered(self, field: str, operand: Mapping[str, Any]) -> Iterator[str | None]:
+        with self.healthy.altered(field, operand) as key:
+            yield key
+        self.healthy.decoder.head.weight[0, 0] += 1e-3
 
 
 class ChangesNothing(Engine):
@@ -468,7 +470,7 @@ FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
     ("misfit", lambda: Loader(session=RestoreTakesHalf), "after a refused restore: "),
     ("misfit", lambda: Loader(session=RestoreTakesAnyKind), "restore took a state of another kind"),
     ("forwarded", lambda: Loader(engine=CountsNothing), "12 tokens went through the embedding, forwarded counts 0"),
-    ("altered", lambda: Loader(engine=PutsNothingBack), "altered: model.architecture was not put back as it had been"),
+    ("altered", lambda: Loader(engine=PutsBackAlmost), "altered: model.architecture was not put back as it had been"),
     ("altered", lambda: Loader(engine=ChangesNothing), "altered: weights.live is what it was"),
     ("view", lambda: Loader(session=ViewShowsMasked), "view: row 1 of layer 0 holds 8 tokens, the probe says 6, "),
 )

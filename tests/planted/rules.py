@@ -81,16 +81,12 @@ def _blind_to(*fields: str) -> Rule:
             for side in (recorded, asked)
         ]
         verdict = admit(*seen)
-        kept = (
-            tuple(one for one in verdict.differences if not one.field.startswith(fields)) if _refused(verdict) else ()
-        )
+        if isinstance(verdict, Admitted):
+            return verdict
+        kept = tuple(one for one in verdict.differences if not one.field.startswith(fields))
         return Refused(differences=kept) if kept else Admitted()
 
     return rule
-
-
-def _refused(verdict: Admitted | Refused) -> bool:
-    return isinstance(verdict, Refused)
 
 
 def _target(rule: Rule) -> Callable[[], Ruled]:
