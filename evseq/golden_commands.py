@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -237,7 +238,8 @@ def _root(config: Config) -> Root:
 
     folder = config.terms().root
     assert folder is not None
-    return Root(folder=folder)
+    here = Path.cwd()
+    return Root(folder=folder.relative_to(here) if folder.is_relative_to(here) else folder)  # as a person writes it
 
 
 def _scripts(config: Config) -> frozenset[str]:

@@ -28,7 +28,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
     for name in [name for name in os.environ if name.startswith("EVSEQ_") or name == "CI"]:
         monkeypatch.delenv(name)
     (tmp_path / "crop.evseq.yaml").write_text(SCRIPT)
-    return Root(folder=tmp_path / "goldens")
+    return Root(folder=Path("goldens"))
 
 
 class TestHelp:
