@@ -20,6 +20,7 @@ One line of type `case` follows for each case when it ends:
   reason        why it is unsupported, or null
   promise       what the cache kind promises
   golden        the revision whose golden it was held to, or null
+  from_golden   the largest share of an allowance by which a logit was off the golden's, or null
   dtype         the number format of weights, cache and logits
   observations  compared next-token distributions
   findings      a list of {check, place, event, step, row, index, message, actual, expected, cause}, first divergence

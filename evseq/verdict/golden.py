@@ -9,9 +9,9 @@ from evseq.replay.recording import Fed
 from evseq.verdict.allowance import allowance
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Check, Finding
-from evseq.verdict.standard import Accepted, Missing, worst
+from evseq.verdict.standard import Accepted, Missing, Worst, worst
 
-__all__ = ["golden"]
+__all__ = ["from_golden", "golden"]
 
 
 def golden(evidence: Evidence) -> Iterator[Finding]:
@@ -25,22 +25,20 @@ def golden(evidence: Evidence) -> Iterator[Finding]:
             pass
 
 
+def from_golden(evidence: Evidence) -> float | None:
+    """Return the largest share of an allowance by which any observation is off its golden; None without one."""
+    if not isinstance(evidence.golden, Accepted):
+        return None
+    return max((float(off.share.max()) for _, _, off in _held(evidence.golden, evidence)), default=None)
+
+
 def _against(accepted: Accepted, evidence: Evidence) -> Iterator[Finding]:
-    references, dtype = evidence.references, evidence.recording.dtype
-    allowed = allowance(dtype, references)
     for fed in evidence.recording.fed:
-        known = [place for place, node in enumerate(fed.nodes) if node in accepted.rows]
-        if len(known) < len(fed.nodes):
+        if any(node not in accepted.rows for node in fed.nodes):
             yield _unknown(fed, accepted, evidence)
-        if not known:
-            continue
-        rows = [accepted.rows[fed.nodes[place]] for place in known]
-        logits = fed.logits[known].double()  # observation vocab
-        limits = allowed[references.places(tuple(fed.nodes[place] for place in known))]
-        # A golden is stored in float32: its own rounding is allowed on top of what the dtype is.
-        limits = limits + Dtype.FLOAT32.epsilon * accepted.logits.scale[rows]
-        off = worst(accepted.logits.quantities(rows, logits, limits))
-        usable = logits.isfinite().all(-1)  # the others are told by `finite`
+    dtype = evidence.recording.dtype
+    for fed, known, off in _held(accepted, evidence):
+        usable = fed.logits[known].isfinite().all(-1)  # the others are told by `finite`
         for found in (~(off.share <= 1) & usable).nonzero().flatten().tolist():
             actual, expected = float(off.actual[found]), float(off.expected[found])
             yield evidence.finding(
@@ -53,6 +51,21 @@ def _against(accepted: Accepted, evidence: Evidence) -> Iterator[Finding]:
                 actual=actual,
                 expected=expected,
             )
+
+
+def _held(accepted: Accepted, evidence: Evidence) -> Iterator[tuple[Fed, list[int], Worst]]:
+    """Hold each forward to the golden: which of its observations are known there, and the worst of each."""
+    references = evidence.references
+    allowed = allowance(evidence.recording.dtype, references)
+    for fed in evidence.recording.fed:
+        known = [place for place, node in enumerate(fed.nodes) if node in accepted.rows]
+        if not known:
+            continue
+        rows = [accepted.rows[fed.nodes[place]] for place in known]
+        limits = allowed[references.places(tuple(fed.nodes[place] for place in known))]
+        # A golden is stored in float32: its own rounding is allowed on top of what the dtype is.
+        limits = limits + Dtype.FLOAT32.epsilon * accepted.logits.scale[rows]
+        yield fed, known, worst(accepted.logits.quantities(rows, fed.logits[known].double(), limits))
 
 
 def _unknown(fed: Fed, accepted: Accepted, evidence: Evidence) -> Finding:

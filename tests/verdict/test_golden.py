@@ -53,6 +53,7 @@ def test_a_healthy_engine_is_held_to_it_in_every_arm_and_dtype(root: Path) -> No
     assert {case.dtype for case in result.cases} == {"float64", "float32", "bfloat16"}
     assert lines(result) == []
     assert [note for case in result.cases for note in case.notes] == []
+    assert all(0 < (case.from_golden or 0) < 1 for case in result.cases)
 
 
 def test_a_fault_on_both_sides_turns_golden_red_and_leaves_parity_silent(root: Path) -> None:
