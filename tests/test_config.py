@@ -131,7 +131,10 @@ class TestProject:
                 "[tool.evseq]\narms = 'pairwse'\n",
                 "pyproject.toml:2: arms: 'pairwse' selects no cases\n  help: did you mean 'pairwise'?",
             ),
-            ("[tool]\nevseq = 3\n", "pyproject.toml:2: tool.evseq: 3 is no table"),
+            (
+                "[tool]\nevseq = 3\n",
+                "pyproject.toml:2: tool.evseq: 3 is no table\n  help: write [tool.evseq] and settings under it",
+            ),
             (
                 "[tool.evseq]\nupdate-goldens = true\n",
                 (
@@ -152,7 +155,10 @@ class TestProject:
             ),
             (
                 "[tool.evseq\n",
-                "pyproject.toml: no TOML: Expected ']' at the end of a table declaration (at line 1, column 12)",
+                (
+                    "pyproject.toml: no TOML: Expected ']' at the end of a table declaration (at line 1, column 12)\n"
+                    "  help: mend the file at that place"
+                ),
             ),
         ],
     )

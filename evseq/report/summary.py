@@ -133,7 +133,7 @@ def _margins(result: Result) -> list[str]:
                 f"  {dtype}: at most {figure(most.fraction)} of an allowance used, in {case.id}",
                 f"    deviation {figure(most.deviation)}, err {figure(most.err)}, allowed {figure(most.allowed)}",
             ]
-        lines += [*_ratio(result, dtype), *_from_golden(result, dtype)]
+        lines += [*_ratio(result, dtype), *_golden_shares(result, dtype)]
     return lines
 
 
@@ -147,8 +147,8 @@ def _ratio(result: Result, dtype: Dtype) -> list[str]:
     return [f"  {dtype}: error cached/uncached at most {figure(most)}, in {name}"]
 
 
-def _from_golden(result: Result, dtype: Dtype) -> list[str]:
-    shares = [(case.from_golden, case.id) for case in result.cases if case.dtype == dtype]
+def _golden_shares(result: Result, dtype: Dtype) -> list[str]:
+    shares = [(case.golden_share, case.id) for case in result.cases if case.dtype == dtype]
     known = [(_size(share), name) for share, name in shares if share is not None]
     if not known:
         return []

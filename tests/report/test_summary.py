@@ -58,8 +58,8 @@ class TestVerdict:
         ]
 
     def test_goldens_are_told_with_the_share_they_leave(self, result: Result, passed: Case) -> None:
-        near = replace(passed, id="near", golden="v1", from_golden=0.1)
-        far = replace(passed, id="far", golden="v1", from_golden=0.4)
+        near = replace(passed, id="near", golden="v1", golden_share=0.1)
+        far = replace(passed, id="far", golden="v1", golden_share=0.4)
         told = verdict(replace(result, cases=(near, far)))
         assert told[1] == (
             "  reference:full: 2 passed; promise exact; goldens of v1; float64 judged; float32, bfloat16 not judged"
