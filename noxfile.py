@@ -77,6 +77,14 @@ def goldens(session: nox.Session) -> None:
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
+def audit(session: nox.Session) -> None:
+    """Prove that the suite can fail: all planted faults, then without what catches them. Arguments: `evseq audit`."""
+    python(session, "-m", "evseq", "audit", "-n", "2", *(session.posargs or ["--target", "reference"]))
+    if not session.posargs:
+        python(session, "tools/prove_catches.py", "-n", "2")
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
 def architectures(session: nox.Session) -> None:
     """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
     python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)

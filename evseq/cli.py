@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evseq import flags
+from evseq.audit_command import audit
 from evseq.config import Config, configure
 from evseq.ending import ended
 from evseq.errors import UsageError
@@ -47,10 +48,12 @@ def cli() -> None:
 
 
 cli.add_command(golden)
+cli.add_command(audit)
 
 
 @cli.command(epilog=flags.endings("evseq run crop.evseq.yaml --target reference:window --arm dtype=float64"))
 @flags.scripts
+@flags.quick
 @flags.settings(*_RUN)
 @flags.updates
 @flags.verbosity
@@ -65,6 +68,7 @@ def run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, **
 
 
 @cli.command(epilog=flags.endings("evseq qualify --target transformers:models/small --jsonl run.jsonl"))
+@flags.quick
 @flags.settings(*_RUN)
 @flags.updates
 @flags.verbosity
@@ -72,9 +76,10 @@ def qualify(*, verbose: bool, quiet: bool, **given: Any) -> Exit:
     """Decide whether a target may ship.
 
     One head's arithmetic comes first, then the shipped suite. The project's goldens must be in order too: none without
-    a script, no candidate that waits.
+    a script, no candidate that waits; with --quick nobody looks.
     """
-    return _run((), suite=True, verbose=verbose, quiet=quiet, given=given, tidy=True)
+    whole = not given["fewest"]
+    return _run((), suite=whole, verbose=verbose, quiet=quiet, given=given, tidy=whole)
 
 
 @cli.command(epilog=flags.endings("evseq check scripts/", "evseq check scripts/ --target reference:window"))
@@ -270,11 +275,12 @@ def _run(
 
     config = configure(given)
     settings = _run_settings(config, update=given["update"], witness=given["witness"])
-    parsed = pipeline.read_scripts(_named(scripts, suite=suite), suite=suite)
+    fewest = given["fewest"]
+    parsed = pipeline.read_scripts(_named(scripts, suite=suite or fewest), suite=suite, quick=fewest)
     check_filters(parsed, config.arm, targets=config.open_names(), said=str(config.origins["arm"]))
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
     if config.jsonl is not None:
-        names = [*scripts, *(("suite",) if suite else ())]
+        names = [*scripts, *(("suite",) if suite else ()), *(("quick",) if fewest else ())]
         held = [SETTINGS[name] for name in ("arms", "arm", "threads", "record", "known", *_GOLDENS)]
         said = {setting.name: setting.show(getattr(config, setting.attribute)) for setting in held}
         views.append(JsonLines(config.jsonl, targets=config.open_names(), scripts=names, settings=said))

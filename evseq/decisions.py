@@ -10,12 +10,14 @@ from enum import StrEnum
 
 import click
 
-from evseq.errors import EvseqError
+from evseq.errors import CacheError
 from evseq.golden import acceptance
-from evseq.golden.relation import Limits, Relation
+from evseq.golden.ledger import LedgerError
+from evseq.golden.refusals import Refused, alone, by_a_person
 from evseq.golden.review import Review, review
 from evseq.golden.root import Place, Root
 from evseq.golden.telling import whole
+from evseq.golden.terms import Limits, Relation
 
 __all__ = ["accept", "on_terminal", "reject", "today", "told", "travel", "walk"]
 
@@ -35,31 +37,33 @@ def on_terminal() -> bool:
 
 
 def told(root: Root, place: Place, tell: Callable[[Review], str], *, parent: str | None) -> tuple[str, bool]:
-    """Return a candidate in words, or why it cannot be read; and whether it can."""
+    """Return a candidate in words, or why it cannot be read; and whether it can. Raises what `review` refuses."""
     try:
         return tell(review(root, place, parent=parent)), True
-    except EvseqError as error:
+    except (CacheError, LedgerError) as error:
         return f"{place}: cannot be reviewed\n{error}", False
 
 
 def walk(root: Root, places: Sequence[Place], *, parent: str | None) -> None:
     """Tell candidates one at a time and ask for a key; what was marked until the end, or `q`, is then done.
 
-    One that cannot be read is not to be accepted. Raises what `acceptance` does; the rejected are gone then.
+    One that cannot be read is not to be accepted, and none where nothing may be accepted here and now, which is said
+    first. Raises what `acceptance` does; then nothing is rejected either.
     """
+    may = _acceptable(root)
     marked: dict[Key, list[Place]] = {key: [] for key in Key}
     for number, place in enumerate(places, start=1):
         text, read = told(root, place, whole, parent=parent)
         click.echo(f"{text}\n")
-        key = _pressed(f"[{number}/{len(places)}]", [key for key in Key if read or key is not Key.ACCEPT])
+        key = _pressed(f"[{number}/{len(places)}]", [key for key in Key if (may and read) or key is not Key.ACCEPT])
         marked[key].append(place)
         if key is Key.QUIT:
             break
-    if marked[Key.REJECT]:
-        reject(root, marked[Key.REJECT])
     if marked[Key.ACCEPT]:
         reason = click.prompt("Why are the accepted right now? Reason")
         accept(root, marked[Key.ACCEPT], reason=reason, parent=parent)
+    if marked[Key.REJECT]:
+        reject(root, marked[Key.REJECT])
     left = sum(1 for _ in root.candidates())
     click.echo(f"{left} left\n  help: evseq golden review" if left else "none left")
 
@@ -103,6 +107,17 @@ def travel(root: Root) -> str:
 def today() -> dt.date:
     """Return the date that a ledger writes, in one time zone for all."""
     return dt.datetime.now(dt.UTC).date()
+
+
+def _acceptable(root: Root) -> bool:
+    """Return whether anything may be accepted here and now; say why not."""
+    try:
+        by_a_person(os.environ)
+        alone(root)
+    except Refused as refused:
+        click.echo(f"nothing can be accepted: {refused}\n")
+        return False
+    return True
 
 
 def _pressed(where: str, keys: Sequence[Key]) -> Key:

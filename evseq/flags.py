@@ -9,7 +9,7 @@ import click
 
 from evseq.settings import ON_PURPOSE, SETTINGS, UPDATE
 
-__all__ = ["BEGIN", "EXITS", "endings", "scripts", "settings", "updates", "verbosity"]
+__all__ = ["BEGIN", "EXITS", "endings", "quick", "scripts", "settings", "updates", "verbosity"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -61,6 +61,12 @@ def scripts(command: Command) -> Command:
     """Give a command the names of scripts."""
     command = click.option("--suite", is_flag=True, help="The shipped release suite, besides any SCRIPTS.")(command)
     return click.argument("scripts", nargs=-1)(command)
+
+
+def quick(command: Command) -> Command:
+    """Give a command the choice of the smallest part of the suite."""
+    text = "The fewest scripts of the suite that still catch every planted fault."
+    return click.option("--quick", "fewest", is_flag=True, help=text)(command)
 
 
 def verbosity(command: Command) -> Command:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,21 +15,16 @@ import click
 from evseq import flags
 from evseq.config import Config, configure
 from evseq.errors import UsageError
+from evseq.golden.terms import Limits, Relation
 from evseq.report.figures import counted
 from evseq.verdict.result import Exit
 
 if TYPE_CHECKING:
-    from evseq.golden.relation import Limits
     from evseq.golden.root import Place, Root
 
 __all__ = ["golden"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-APPROXIMATED = "approximated"
-
-RELATIONS = ("same", "converted", APPROXIMATED)
-"""The words of `golden.relation.Relation`, which loads torch."""
 
 QUANTISED = (
     "evseq golden accept --revision v2-int8 --reason 'weights in 8 bits' --parent v2 --relation approximated \\\n"
@@ -57,7 +53,7 @@ def _relation(command: Command) -> Command:
     ):
         command = click.option(name, type=kind, metavar="N", help=f"For approximated. {text}")(command)
     text = "What it is to its parent: exported again, off by float32's rounding, or within limits."
-    return click.option("--relation", type=click.Choice(RELATIONS), help=text)(command)
+    return click.option("--relation", type=click.Choice([word.value for word in Relation]), help=text)(command)
 
 
 @click.group(epilog=flags.endings("evseq qualify --update-goldens", "evseq golden review", "evseq golden status"))
@@ -77,15 +73,16 @@ def status(**given: Any) -> Exit:
     The exit code is 1 if anything is not: a golden that nobody accepted or no script uses, one that is gone or damaged,
     a candidate that waits, an edited ledger.
     """
+    from evseq.golden.scripts import known_scripts
     from evseq.golden.status import status as read
     from evseq.golden.telling import table
 
     config = _config(given)
-    found = read(_root(config), scripts=_scripts(config))
+    found = read(_root(config), scripts=known_scripts(config.folder))
     for line in table(found):
         click.echo(line)
-    for problem in found.problems:
-        click.echo(problem)
+    for path, message in found.problems:
+        click.echo(f"{path}: {message}")
     click.echo(counted(len(found.problems), "problem") if found.problems else f"{found.root.folder}: all in order")
     return Exit.FAILED if found.problems else Exit.PASSED
 
@@ -102,7 +99,7 @@ def diff(scripts: tuple[str, ...], *, parent: str | None, **given: Any) -> Exit:
     from evseq.golden.telling import brief
 
     root = _root(_config(given))
-    places = _candidates(root, scripts, given)
+    places = _candidates(root, scripts, given, parent=parent)
     for place in places:
         click.echo(told(root, place, brief, parent=parent)[0])
     if places:
@@ -124,7 +121,7 @@ def review(scripts: tuple[str, ...], *, parent: str | None, **given: Any) -> Exi
     from evseq.golden.telling import whole
 
     root = _root(_config(given))
-    places = _candidates(root, scripts, given)
+    places = _candidates(root, scripts, given, parent=parent)
     if places and decisions.on_terminal():
         decisions.walk(root, places, parent=parent)
         return Exit.PASSED
@@ -150,13 +147,19 @@ def accept(scripts: tuple[str, ...], *, reason: str, parent: str | None, **given
     finite, did not repeat, or another check found something.
     """
     from evseq import decisions
-    from evseq.golden.acceptance import chosen
-    from evseq.golden.relation import Relation
+    from evseq.golden.choice import chosen, finished
 
     root = _root(_config(given))
-    places = chosen(root, scripts=scripts, model=given["model"], revision=given["revision"])
-    relation = None if given["relation"] is None else Relation(given["relation"])
-    decisions.accept(root, places, reason=reason, parent=parent, relation=relation, limits=_limits(given))
+    where = {"model": given["model"], "revision": given["revision"]}
+    done = finished(root, scripts, **where)
+    for name in done:
+        click.echo(f"{name}: accepted already")
+    left = [name for name in scripts if name not in done]
+    if done and not left:
+        return Exit.PASSED
+    places = chosen(root, scripts=left, **where)
+    relation = _said(given)
+    decisions.accept(root, places, reason=reason, parent=parent, relation=relation, limits=_limits(given, relation))
     return Exit.PASSED
 
 
@@ -165,7 +168,7 @@ def accept(scripts: tuple[str, ...], *, reason: str, parent: str | None, **given
 def reject(scripts: tuple[str, ...], **given: Any) -> Exit:
     """Throw candidates away; goldens stay."""
     from evseq import decisions
-    from evseq.golden.acceptance import chosen
+    from evseq.golden.choice import chosen
 
     root = _root(_config(given))
     decisions.reject(root, chosen(root, scripts=scripts, model=given["model"], revision=given["revision"]))
@@ -182,11 +185,13 @@ def prune(*, delete: bool, reason: str, **given: Any) -> Exit:
     That is, no script of that name is left in suite or project. Another revision is never unused.
     """
     from evseq.decisions import today, travel
+    from evseq.golden.scripts import known_scripts
     from evseq.golden.status import prune as unused
 
     config = _config(given)
     root = _root(config)
-    places = unused(root, scripts=_scripts(config), reason=reason, delete=delete, environment=os.environ, today=today())
+    scripts = known_scripts(config.folder)
+    places = unused(root, scripts=scripts, reason=reason, delete=delete, environment=os.environ, today=today())
     for place in places:
         click.echo(f"{place}: {'deleted' if delete else 'would be deleted'}")
     if not places:
@@ -210,17 +215,18 @@ def compare(revision: str, *, parent: str, model: str | None, **given: Any) -> E
     The exit code is 1 if no script has a golden at both, or if a relation is named that does not hold.
     """
     from evseq.golden.comparison import between
-    from evseq.golden.relation import Relation, exceeded
+    from evseq.golden.relation import exceeded
     from evseq.golden.telling import compared
 
     root = _root(_config(given))
-    relation, limits = given["relation"], _limits(given)
+    relation = _said(given)
+    limits = _limits(given, relation)
     held = []
     for one in between(root, revision, parent, model=model):
         click.echo("\n".join(compared(one)))
         held.append(bool(one.drifts))
         if relation is not None and one.drifts:
-            beyond = exceeded(Relation(relation), limits, one.drifts, layers=one.layers)
+            beyond = exceeded(relation, limits, one.drifts, layers=one.layers)
             click.echo(f"{one.model}: {revision} is {'' if beyond is None else 'not '}{relation}")
             held[-1] = beyond is None
             if beyond is not None:
@@ -237,36 +243,41 @@ def _root(config: Config) -> Root:
 
     folder = config.terms().root
     assert folder is not None
-    return Root(folder=folder)
+    here = Path.cwd()
+    return Root(folder=folder.relative_to(here) if folder.is_relative_to(here) else folder)  # as a person writes it
 
 
-def _scripts(config: Config) -> frozenset[str]:
-    """Return the names of all scripts there are."""
-    from evseq.golden.status import project_scripts
-    from evseq.script.library import SUITE
-
-    return project_scripts(config.folder) | project_scripts(SUITE)
-
-
-def _candidates(root: Root, scripts: Sequence[str], given: Mapping[str, Any]) -> tuple[Place, ...]:
-    from evseq.golden.acceptance import chosen
+def _candidates(
+    root: Root, scripts: Sequence[str], given: Mapping[str, Any], *, parent: str | None
+) -> tuple[Place, ...]:
+    """Return the candidates chosen. Raises UsageError for a parent that one of their models has not."""
+    from evseq.golden.before import known
+    from evseq.golden.choice import chosen
+    from evseq.golden.ledger import Ledger
 
     if next(root.candidates(), None) is None:
         click.echo(f"{root.folder}: no candidates\n  help: evseq qualify --update-goldens")
         return ()
-    return chosen(root, scripts=scripts, model=given["model"], revision=given["revision"])
+    places = chosen(root, scripts=scripts, model=given["model"], revision=given["revision"])
+    if parent is not None:
+        for model in dict.fromkeys(place.model for place in places):
+            known(root, model, Ledger.read(root.ledger(model)), parent)
+    return places
 
 
-def _limits(given: Mapping[str, Any]) -> Limits | None:
+def _said(given: Mapping[str, Any]) -> Relation | None:
+    return None if given["relation"] is None else Relation(given["relation"])
+
+
+def _limits(given: Mapping[str, Any], relation: Relation | None) -> Limits | None:
     """Return the limits of an approximation. Raises UsageError where some are missing, or nothing is approximated."""
-    from evseq.golden.relation import Limits
+    from evseq.golden.refusals import limited
 
     said = {name: given[name] for name in ("max_kl", "max_flips", "flip_margin")}
     lost = [f"--{name.replace('_', '-')}" for name, value in said.items() if value is None]
-    if given["relation"] != APPROXIMATED:
-        if len(lost) == len(said):
-            return None
-        raise UsageError("limits, but of no approximation\n  help: leave them out, or say --relation approximated")
+    limited(relation, limits=len(lost) < len(said))
+    if relation is not Relation.APPROXIMATED:
+        return None
     if lost:
         raise UsageError(f"--relation approximated: no {', '.join(lost)}\n  help: say all three limits")
     return Limits(max_kl=said["max_kl"], max_flips=said["max_flips"], margin=said["flip_margin"])

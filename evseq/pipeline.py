@@ -19,7 +19,7 @@ from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered
-from evseq.script.library import SUITE, read_all
+from evseq.script.library import SUITE, quick_files, read_all
 from evseq.verdict.known import known_file, marked, read_known, unmatched
 from evseq.verdict.label import label
 from evseq.verdict.result import Case, Check, Finding, Forwards, Result
@@ -34,12 +34,13 @@ __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "check", "judge", "qual
 # -- reading, selecting, checking: no torch ----------------------------------------------------------------------------
 
 
-def read_scripts(names: Sequence[str | Path], *, suite: bool = False) -> tuple[Script, ...]:
-    """Read script files and folders of them (`**/*.evseq.yaml`), the shipped suite too if asked.
+def read_scripts(names: Sequence[str | Path], *, suite: bool = False, quick: bool = False) -> tuple[Script, ...]:
+    """Read script files and folders of them (`**/*.evseq.yaml`), the shipped suite too if asked, or its quick set.
 
     Raises ScriptError with the problems of every file at once; UsageError for a name that is neither.
     """
-    return read_all([*([SUITE] if suite else []), *(Path(name) for name in names)])
+    shipped = [*([SUITE] if suite else []), *(quick_files() if quick else [])]
+    return read_all([*shipped, *(Path(name) for name in names)])
 
 
 def selected(script: Script, target: str, settings: Settings) -> tuple[CaseArms, ...]:
@@ -85,11 +86,13 @@ def qualify(
 ) -> Result:
     """Qualify a target, or a model in memory, with the shipped suite or with scripts of your own.
 
+    `scripts="quick"` is the smallest part of the suite that still catches every fault planted in the reference engine.
     `target` is text (`reference`, `reference:window`, `transformers:FOLDER`, `MODULE:ATTRIBUTE`), a loader, or a
     transformers model. Raises ScriptError, TargetError; what the model does wrong is in the result.
     """
-    suite = scripts == "suite"
-    read = read_scripts([] if suite else [scripts] if isinstance(scripts, str | Path) else scripts, suite=suite)
+    suite, quick = scripts == "suite", scripts == "quick"
+    named = [] if suite or quick else [scripts] if isinstance(scripts, str | Path) else scripts
+    read = read_scripts(named, suite=suite, quick=quick)
     # Nobody needs to name the default; scripts about targets of their own need nothing judged on it.
     held = settings or Settings()
     return run(read, [target], settings=held, watch=watch, standing=target == "reference", tidy=suite)
@@ -163,15 +166,15 @@ def run(
 def _untidy(terms: Terms, *, besides: Sequence[str]) -> tuple[Finding, ...]:
     """Find what is wrong in the project's folder of goldens, candidates aside that were written just now."""
     from evseq.golden.root import Root
-    from evseq.golden.status import project_scripts, status
+    from evseq.golden.scripts import known_scripts
+    from evseq.golden.status import status
 
     if terms.root is None or terms.project is None or not terms.root.is_dir():
         return ()
-    names = project_scripts(terms.project) | {script.name for script in read_all([SUITE])}
-    problems = [problem.partition(": ") for problem in status(Root(folder=terms.root), scripts=names).problems]
+    found = status(Root(folder=terms.root), scripts=known_scripts(terms.project))
     return tuple(
         Finding(check=Check.GOLDEN, place=path, event="", step=0, row=None, index=None, message=message)
-        for path, _, message in problems
+        for path, message in found.problems
         if path not in besides
     )
 

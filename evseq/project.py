@@ -96,13 +96,14 @@ def nearest_project(folder: Path) -> Project | None:
     try:
         whole = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: no TOML: {error}") from None
+        raise UsageError(f"{file}: no TOML: {error}\n  help: mend the file at that place") from None
     except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file}: cannot be read: {error.strerror}\n  help: check its permissions") from None
     tool = whole.get(SECTION[0], {})
     table = tool.get(SECTION[1], {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
-        raise UsageError(f"{file}:{_line(file, SECTION)}: tool.evseq: {table!r} is no table")
+        told = f"{file}:{_line(file, SECTION)}: tool.evseq: {table!r} is no table"
+        raise UsageError(f"{told}\n  help: write [tool.evseq] and settings under it")
     project = Project(file=file, table=table)
     _refuse_unknown(project, (), table, (*SETTINGS, TARGETS))
     return project

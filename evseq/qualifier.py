@@ -28,7 +28,7 @@ class Qualifier:
     """The candidates of goldens that were written so far; a session with any has failed."""
 
     def __call__(self, target: str | object, scripts: str | Sequence[str | Path] = "suite") -> Result:
-        """Return the result of `scripts`, files or folders or the shipped suite, on `target`."""
+        """Return the result of `scripts`, files, folders, "suite" or "quick", on `target`."""
         from evseq.pipeline import qualify
 
         named = self.config.opened(target) if isinstance(target, str) else target

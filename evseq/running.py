@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from evseq.engines.registry import healthy
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
 from evseq.replay.opening import UnusableError
@@ -26,6 +25,7 @@ from evseq.verdict.result import Case, Forwards
 if TYPE_CHECKING:
     from evseq.geometry import Description
     from evseq.golden.shelf import Shelf, Shelved
+    from evseq.golden.witnessing import Numerics
     from evseq.replay.group import Group
     from evseq.replay.target import Target
     from evseq.replay.targets import Targets
@@ -80,6 +80,7 @@ class Run:
         self._threads: int | None = None
         self._shelf: Shelf | None = None
         self._known: dict[Path, tuple[Entry, ...]] = {}
+        self._numerics: Numerics = {}
 
     def __enter__(self) -> Self:
         import torch
@@ -114,7 +115,11 @@ class Run:
         return cases(script, target.description, engine=target.name, mode=self.settings.mode, only=self.settings.only)
 
     def check(self, work: Sequence[tuple[Script, str, Sequence[CaseArms]]]) -> None:
-        """Refuse impossible scripts before any weight is loaded. Raises ScriptError with all problems."""
+        """Refuse what cannot be done before any weight is loaded.
+
+        Raises ScriptError with the problems of all scripts; UsageError where nothing could be kept that is asked for.
+        """
+        self._check_writing([(script, text) for script, text, _ in work])
         problems: list[Problem] = []
         for script, text, chosen in work:
             target = self.target(text)
@@ -147,11 +152,11 @@ class Run:
         from evseq.replay.keep import keep
 
         assert self._shelf is not None
+        self._check_writing([(script, text)])  # pytest runs one script at a time
         target = self.target(text)
         shelved = self._shelf.find(script, target)
-        if shelved is not None and shelved.golden is not None and not self.settings.goldens.update:
-            target.chosen.update(shelved.golden.greedy)
-        group = self._observed(script, target, chosen)
+        forced = self._forced(shelved)
+        group = self._observed(script, target, chosen, forced)
         if self.settings.record is not None:
             keep(
                 self.settings.record / _recording(script, text),
@@ -160,9 +165,10 @@ class Run:
                 chosen=chosen,
                 group=group,
                 golden=None if shelved is None else shelved.facts(),
+                forced=forced,
             )
-        revision = self.settings.goldens.revision
-        labels = [label(script, case, text, in_memory=target.in_memory, revision=revision) for case in chosen]
+        held = self.settings.goldens.flags
+        labels = [label(script, case, text, in_memory=target.in_memory, held=held) for case in chosen]
         standard = None if shelved is None else shelved.standard(group.tree)
         result = observed_cases(script, labels, target.description, chosen, group, golden=standard)
         if shelved is not None:
@@ -172,7 +178,7 @@ class Run:
         if watch:
             for case in result.cases:
                 watch.finished(case)
-        if shelved is not None and self.settings.goldens.update:
+        if shelved is not None and self.settings.goldens.update and group.broken is None:
             result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
         return result
 
@@ -188,7 +194,8 @@ class Run:
             target=target,
             histories=shelved.golden.histories,
             folders=shelved.witnesses,
-            write=self.settings.goldens.witness and healthy(target.text) == target.text,
+            numerics=self._numerics,
+            write=self.settings.goldens.witness,
         )
 
     def _candidates(self, script: Script, target: Target, shelved: Shelved, judged: Sequence[Case]) -> tuple[str, ...]:
@@ -196,16 +203,35 @@ class Run:
 
         assert self._shelf is not None
         identity = self._shelf.identity(target)
-        assert not isinstance(identity, str)  # then nothing would have been shelved
+        if isinstance(identity, str):  # then the script's cases fail by that
+            return ()
         written = propose(script, target, shelved, terms=self.settings.goldens, identity=identity, judged=judged)
         return (str(written),) if written else ()
 
-    def _observed(self, script: Script, target: Target, chosen: Sequence[CaseArms]) -> Group:
+    def _check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
+        if self.settings.goldens.writes:
+            from evseq.golden.making import check_writing
+
+            check_writing(self.settings.goldens, work)
+
+    def _forced(self, shelved: Shelved | None) -> Mapping[tuple[int, ...], int]:
+        """Return the greedy ids that a golden keeps; a run that makes another lets the model choose."""
+        if shelved is None or shelved.golden is None or self.settings.goldens.update:
+            return {}
+        return shelved.golden.greedy
+
+    def _observed(
+        self,
+        script: Script,
+        target: Target,
+        chosen: Sequence[CaseArms],
+        forced: Mapping[tuple[int, ...], int],
+    ) -> Group:
         from evseq.replay.group import observe, unreferenced
 
         lower = partial(lowering.lower, script, chosen, description=target.description, tokenize=target.tokenize)
         try:
-            lowered = lower(greedy=target.greedy)
+            lowered = lower(greedy=lambda tokens: forced[tokens] if tokens in forced else target.greedy(tokens))
         except UnusableError as error:  # what the deciding dtype would choose cannot be known
             return unreferenced(lower(), str(error))
         with tempfile.TemporaryDirectory(prefix="evseq-") as folder:

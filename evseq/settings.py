@@ -76,8 +76,8 @@ class Setting:
 
 
 def label(raw: Any) -> str:
-    """Return a label, or raise ValueError saying what fits."""
-    if not isinstance(raw, str) or not LABEL.fullmatch(raw):
+    """Return a label, or raise ValueError saying what fits. A ledger lies beside revisions, under its own name."""
+    if not isinstance(raw, str) or not LABEL.fullmatch(raw) or raw.upper() == "LEDGER.YAML":
         raise ValueError(
             f"{raw!r} is no label\n"
             "  help: use at most 64 letters, digits, '.', '_' and '-', the first a letter or a digit"

@@ -8,26 +8,30 @@ from typing import Any
 import torch
 
 from evseq.cache.identity import Identity
-from evseq.geometry import Deciding
+from evseq.geometry import Deciding, Dtype
 from evseq.golden.acceptance import accept
 from evseq.golden.candidate import Candidate, Change, JudgedCase, Told, Use, store
 from evseq.golden.forms import Form, Full
 from evseq.golden.golden import Golden
 from evseq.golden.histories import TOP, Histories
 from evseq.golden.root import Place, Root
+from evseq.verdict.result import Check, Outcome
 
 WEIGHTS = "3f" * 32
-CASES = tuple(JudgedCase(id=f"crop[{arm}][reference:full]", outcome="passed") for arm in ("left", "right"))
+CASES = tuple(
+    JudgedCase(id=f"crop[{arm}][reference:full]", outcome=Outcome.PASSED, dtype=Dtype.FLOAT64)
+    for arm in ("left", "right")
+)
 USES = (
     Use(event="prefill", place="crop.evseq.yaml:8:5", rows=(("a", 0, 0), ("a", 1, 1), ("b", 0, 0))),
     Use(event="append", place="crop.evseq.yaml:9:5", rows=(("b", 1, 2),)),
 )
 
 
-def failed(arm: str, *, place: str = "crop.evseq.yaml:8:5", check: str = "parity") -> JudgedCase:
+def failed(arm: str, *, place: str = "crop.evseq.yaml:8:5", check: Check = Check.PARITY) -> JudgedCase:
     """Return a case in which a check found something."""
     told = Told(check=check, place=place, message=f"{place}: event: {check}: off")
-    return JudgedCase(id=f"crop[{arm}][reference:full]", outcome="failed", told=(told,))
+    return JudgedCase(id=f"crop[{arm}][reference:full]", outcome=Outcome.FAILED, told=(told,))
 
 
 def golden(*changes: tuple[int, int, float], script: str = "crop", form: type[Form] = Full) -> Golden:

@@ -132,7 +132,10 @@ class TestProject:
                 "[tool.evseq]\narms = 'pairwse'\n",
                 "pyproject.toml:2: arms: 'pairwse' selects no cases\n  help: did you mean 'pairwise'?",
             ),
-            ("[tool]\nevseq = 3\n", "pyproject.toml:2: tool.evseq: 3 is no table"),
+            (
+                "[tool]\nevseq = 3\n",
+                "pyproject.toml:2: tool.evseq: 3 is no table\n  help: write [tool.evseq] and settings under it",
+            ),
             (
                 "[tool.evseq]\nupdate-goldens = true\n",
                 (
@@ -153,7 +156,10 @@ class TestProject:
             ),
             (
                 "[tool.evseq\n",
-                "pyproject.toml: no TOML: Expected ']' at the end of a table declaration (at line 1, column 12)",
+                (
+                    "pyproject.toml: no TOML: Expected ']' at the end of a table declaration (at line 1, column 12)\n"
+                    "  help: mend the file at that place"
+                ),
             ),
         ],
     )
@@ -234,12 +240,20 @@ class TestTerms:
     def test_goldens_lie_beside_the_project(self, tmp_path: Path) -> None:
         (tmp_path / "deep").mkdir()
         (tmp_path / "pyproject.toml").write_text("")
-        assert configure(folder=tmp_path / "deep", environment={}).terms() == Terms(root=tmp_path / "goldens")
+        assert configure(folder=tmp_path / "deep", environment={}).terms() == Terms(
+            root=tmp_path / "goldens", project=tmp_path
+        )
 
     def test_they_say_what_the_settings_say(self, tmp_path: Path) -> None:
         given = {"goldens": "kept", "revision": "v2", "require_goldens": True, "golden_form": "full"}
         assert configured(tmp_path, "", **given).terms(update=True, witness=True) == Terms(
-            root=Path("kept"), revision="v2", require=True, update=True, witness=True, form=FormWord.FULL
+            root=Path("kept"),
+            project=tmp_path,
+            revision="v2",
+            require=True,
+            update=True,
+            witness=True,
+            form=FormWord.FULL,
         )
 
     def test_a_named_target_is_found_by_its_text(self, tmp_path: Path) -> None:

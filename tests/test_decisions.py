@@ -47,10 +47,10 @@ class TestWalk:
         crop, _, join = three
         assert done.output.splitlines()[-7:] == [
             f"[3/3] {ASKED}skip",
-            "small/v1/fork: rejected",
             "Why are the accepted right now? Reason: better weights",
             "small/v1/crop: accepted",
             f"  help: commit {root.folder} and nothing else: golden changes travel alone",
+            "small/v1/fork: rejected",
             "1 left",
             "  help: evseq golden review",
         ]
@@ -85,11 +85,19 @@ class TestWalk:
         assert isinstance(done.exception, SystemExit)
         assert list(root.candidates()) == list(three)
 
-    def test_what_is_refused_stays(self, root: Root) -> None:
-        place = propose(root, finite=False)
-        done = typed(root, (place,), "awrong\n")
+    def test_what_is_refused_stays_and_so_does_what_was_rejected(self, root: Root) -> None:
+        places = (propose(root, finite=False), propose(root, at="small/v1/fork"))
+        done = typed(root, places, "arwrong\n")
         assert isinstance(done.exception, Refused)
-        assert list(root.candidates()) == [place]
+        assert list(root.candidates()) == list(places)
+
+    def test_where_nothing_may_be_accepted_it_is_said_first_and_not_offered(
+        self, root: Root, three: tuple[Place, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CI", "true")
+        done = typed(root, three, "aq")
+        assert done.output.startswith("nothing can be accepted: CI is 'true' here: goldens are accepted by a person\n")
+        assert done.output.endswith("[1/3] r reject, s skip, q quit: quit\n3 left\n  help: evseq golden review\n")
 
     def test_what_cannot_be_read_cannot_be_accepted(self, root: Root, three: tuple[Place, ...]) -> None:
         root.sidecar(three[0]).unlink()

@@ -10,9 +10,8 @@ from candidates import adopt, propose
 from evseq.cli import main
 from evseq.golden.candidate import Change
 from evseq.golden.ledger import Ledger
-from evseq.golden.relation import Limits, Relation
 from evseq.golden.root import Root
-from evseq.golden_commands import RELATIONS
+from evseq.golden.terms import Limits, Relation
 from evseq.verdict.result import Exit
 
 MOVED = (1, 1, 1.5)
@@ -28,7 +27,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
     for name in [name for name in os.environ if name.startswith("EVSEQ_") or name == "CI"]:
         monkeypatch.delenv(name)
     (tmp_path / "crop.evseq.yaml").write_text(SCRIPT)
-    return Root(folder=tmp_path / "goldens")
+    return Root(folder=Path("goldens"))
 
 
 class TestHelp:
@@ -42,9 +41,6 @@ class TestHelp:
     def test_no_line_of_the_summary_is_cut(self, capsys: Told) -> None:
         assert main(["golden", "--help"]) == Exit.PASSED
         assert re.findall(r"^  [a-z]+  .*\.\.\.$", capsys.readouterr().out, re.MULTILINE) == []
-
-    def test_the_words_for_relations_are_all(self) -> None:
-        assert tuple(Relation) == RELATIONS
 
 
 class TestStatus:
@@ -112,11 +108,22 @@ class TestDiff:
 
     def test_a_parent_is_compared_with(self, root: Root, capsys: Told) -> None:
         adopt(root)
-        propose(root, MOVED, at="large/v2/crop")
         propose(root, MOVED, at="small/v2/crop")
         assert main(["golden", "diff", "--parent", "v1"]) == Exit.FAILED
-        told = capsys.readouterr().out
-        assert told.startswith("large/v2/crop: new: 3 histories\nsmall/v2/crop: new: 1 of 3 histories moved, ")
+        assert capsys.readouterr().out.startswith("small/v2/crop: new: 1 of 3 histories moved, ")
+
+    @pytest.mark.parametrize("command", ["diff", "review"])
+    def test_a_parent_that_was_never_accepted_is_refused_before_anything_is_told(
+        self, root: Root, command: str, capsys: Told
+    ) -> None:
+        adopt(root)
+        propose(root, MOVED, at="small/v2/crop")
+        propose(root, MOVED, at="tiny/v2/crop")
+        assert main(["golden", command, "--parent", "v1"]) == Exit.USAGE
+        assert capsys.readouterr() == (
+            "",
+            f"{root.ledger('tiny')}: no revision 'v1' was accepted\n  help: there are no revisions\n",
+        )
 
 
 class TestReview:
@@ -154,6 +161,20 @@ class TestAccept:
         propose(root)
         fork = propose(root, at="small/v1/fork")
         assert main(["golden", "accept", "cr*", "--reason", "x"]) == Exit.PASSED
+        assert list(root.candidates()) == [fork]
+
+    def test_a_name_that_was_accepted_by_a_call_that_was_killed_is_passed_over(self, root: Root, capsys: Told) -> None:
+        adopt(root)
+        fork = propose(root, at="small/v1/fork")
+        assert main(["golden", "accept", "crop", "fork", "--reason", "x"]) == Exit.PASSED
+        assert capsys.readouterr().out.startswith("crop: accepted already\nsmall/v1/fork: accepted\n")
+        assert fork in root.goldens()
+
+    def test_where_all_that_is_named_was_accepted_nothing_else_is(self, root: Root, capsys: Told) -> None:
+        adopt(root)
+        fork = propose(root, at="small/v1/fork")
+        assert main(["golden", "accept", "crop", "--reason", "x"]) == Exit.PASSED
+        assert capsys.readouterr().out == "crop: accepted already\n"
         assert list(root.candidates()) == [fork]
 
     def test_no_reason_is_refused(self, root: Root, capsys: Told) -> None:

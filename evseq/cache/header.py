@@ -79,8 +79,8 @@ def encode(
     digests: Mapping[str, str],
     scalars: Mapping[str, Scalar],
     forms: Mapping[str, Form],
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return everything that stands before tensors of these digests and forms, and the order in which they follow.
+) -> tuple[bytes, tuple[str, ...], str]:
+    """Return everything that stands before tensors of these digests and forms, their order after it, and the seal.
 
     Raise `TypeError` or `ValueError`, naming the place, for what no header holds.
     """
@@ -92,8 +92,9 @@ def encode(
         "digests": dict(digests),
         "scalars": dict(scalars),
     }
-    fields["seal"] = _seal(fields)
-    return frame(base64.b64encode(canonical(fields, place="header")).decode("ascii"), forms)
+    fields["seal"] = seal = _seal(fields)
+    header, order = frame(base64.b64encode(canonical(fields, place="header")).decode("ascii"), forms)
+    return header, order, seal
 
 
 def inspect_header(path: str | PathLike[str], *, kind: SealedKind | None = None) -> Header:

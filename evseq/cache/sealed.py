@@ -57,8 +57,10 @@ def seal(
     identity: Identity,
     tensors: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
-) -> None:
-    """Write a sealed file in place of whatever has that name; the same state gives the same bytes everywhere.
+) -> str:
+    """Write a sealed file in place of whatever has that name, and return its seal.
+
+    The same state gives the same bytes everywhere.
 
     The tensors may lie on any device, in any strides, and share memory. Raise `Unsealable` for what the format cannot
     hold and `NotWritable` where the system refuses; the old file is then whole.
@@ -66,7 +68,7 @@ def seal(
     forms = {name: _form(path, name, tensor) for name, tensor in tensors.items()}
     digests = {name: tensor_digest(tensor) for name, tensor in tensors.items()}
     try:
-        header, order = encode(kind=kind, identity=identity, digests=digests, scalars=scalars, forms=forms)
+        header, order, vouching = encode(kind=kind, identity=identity, digests=digests, scalars=scalars, forms=forms)
     except (TypeError, ValueError) as error:
         raise Unsealable(path, str(error)) from None
     with replacing(path) as file:
@@ -74,6 +76,7 @@ def seal(
         for name in order:
             for run in byte_runs(tensors[name]):
                 file.write(run)
+    return vouching
 
 
 def open_sealed(path: str | PathLike[str], *, kind: SealedKind) -> Sealed:

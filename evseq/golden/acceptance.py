@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from itertools import groupby
 
 from pydantic import ValidationError
@@ -14,19 +13,19 @@ from pydantic import ValidationError
 from evseq.cache.damage import NotWritable
 from evseq.cache.header import inspect_header
 from evseq.errors import CacheError
+from evseq.golden.before import compared_with, vouched
 from evseq.golden.candidate import Candidate, load, remove
 from evseq.golden.drift import Drift, drift
-from evseq.golden.golden import Golden, read
+from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, append
 from evseq.golden.lock import locked
-from evseq.golden.refusals import Refused, alone, by_a_person, hint, one_model, present, sound, waiting
-from evseq.golden.relation import Limits, Relation, exceeded
+from evseq.golden.refusals import Refused, alone, by_a_person, limited, one_model, present, reasoned, sound
+from evseq.golden.relation import exceeded
 from evseq.golden.root import Place, Root
+from evseq.golden.terms import Limits, Relation
+from evseq.golden.witness import rounded
 
-__all__ = ["Refused", "accept", "chosen", "reject"]
-
-DIGITS = 3
-"""Significant digits of a figure in a ledger."""
+__all__ = ["Refused", "accept", "reject"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,28 +52,28 @@ def accept(
 ) -> tuple[Entry, ...]:
     """Move candidates to goldens and say so in the ledger; return its new entries, one a revision and origin.
 
-    Raises Refused, CacheError or LedgerError before anything moves. A process killed later leaves goldens that no run
-    takes, and the same call finishes its work.
+    A `relation` holds for the whole revision: goldens of it that were accepted earlier are judged with the new ones.
+    Raises Refused, CacheError or LedgerError before anything moves; NotWritable also midway, where the system refuses a
+    file. What stopped midway, or was killed, leaves goldens that no run takes; accepting the candidates that are left
+    finishes its work.
     """
-    by_a_person(environment, reason)
+    by_a_person(environment)
+    reasoned(reason)
     if relation is not None and parent is None:
         raise Refused(f"relation {relation}, but to what?\n  help: name a revision: --parent REVISION")
-    if limits is not None and relation is not Relation.APPROXIMATED:
-        raise Refused("limits, but of no approximation\n  help: leave them out, or say --relation approximated")
+    limited(relation, limits=limits is not None)
     present(root, places)
     alone(root)
     with locked(root.folder):
         ledgers = {place.model: Ledger.read(root.ledger(place.model)) for place in places}
-        for model, ledger in ledgers.items():
-            _known(root, model, ledger, parent)
         ready = [_loaded(root, place) for place in sorted(set(places)) if not _finished(root, place, ledgers)]
         for one in ready:
             sound(root.candidate(one.place), one.candidate, one.golden)
         for model, ledger in ledgers.items():
             one_model(ledger, [one.candidate for one in ready if one.place.model == model])
         ready = [_measured(root, one, ledgers[one.place.model], parent) for one in ready]
-        if relation is not None:
-            _related(ready, relation, limits)
+        if relation is not None and parent is not None:
+            _related(root, ready, ledgers, relation=relation, limits=limits, parent=parent)
         entries = []
         for group in _groups(ready):
             ledger = ledgers[group[0].place.model]
@@ -99,30 +98,6 @@ def reject(root: Root, places: Sequence[Place]) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def chosen(
-    root: Root, *, scripts: Sequence[str] = (), model: str | None = None, revision: str | None = None
-) -> tuple[Place, ...]:
-    """Return the candidates that shell patterns choose, or all. Raises Refused for a pattern that chooses nothing."""
-    found = waiting(root)
-    for kind, patterns in (("model", [model]), ("revision", [revision]), ("script", scripts)):
-        names = {place: str(getattr(place, kind)) for place in found}
-        given = [pattern for pattern in patterns if pattern is not None]
-        for pattern in given:
-            if not any(fnmatchcase(name, pattern) for name in names.values()):
-                advice = hint(pattern, f"{kind}s with candidates", names.values())
-                raise Refused(f"no candidate of {kind} {pattern!r}\n  help: {advice}")
-        if given:
-            found = tuple(place for place in found if any(fnmatchcase(names[place], pattern) for pattern in given))
-    return found
-
-
-def _known(root: Root, model: str, ledger: Ledger, parent: str | None) -> None:
-    revisions = [entry.revision for entry in ledger.entries]
-    if parent is not None and parent not in revisions:
-        advice = hint(parent, "revisions", revisions)
-        raise Refused(f"{root.ledger(model)}: no revision {parent!r} was accepted\n  help: {advice}")
-
-
 def _loaded(root: Root, place: Place) -> _Ready:
     candidate, golden = load(root, place)
     return _Ready(place=place, candidate=candidate, golden=golden)
@@ -141,40 +116,47 @@ def _finished(root: Root, place: Place, ledgers: Mapping[str, Ledger]) -> bool:
 
 
 def _measured(root: Root, one: _Ready, ledger: Ledger, parent: str | None) -> _Ready:
-    """Return a candidate with its drift: against the parent, else the golden it replaces, else the revision before."""
-    revision = parent
-    if revision is None and ledger.seal(one.place.revision, one.place.script) is not None:
-        revision = one.place.revision
-    if revision is None:
-        revision = ledger.latest_revision(other_than=one.place.revision)
-    before = None if revision is None else _accepted(root, ledger, replace(one.place, revision=revision))
-    if before is None:
+    """Return a candidate with its drift, if it can be measured, and the revision that is from."""
+    before = compared_with(root, ledger, one.place, parent=parent)
+    if before is None or before.golden is None:
         return replace(one, parent=parent)
-    named = parent is not None or revision != one.place.revision
-    return replace(one, parent=revision if named else None, drift=drift(one.golden, before))
+    other = None if before.place == one.place else before.place.revision
+    return replace(one, parent=parent or other, drift=drift(one.golden, before.golden))
 
 
-def _accepted(root: Root, ledger: Ledger, place: Place) -> Golden | None:
-    """Return a golden that the ledger vouches for; None where there is none: a damaged one can be replaced."""
-    try:
-        golden = read(root.golden(place))
-    except CacheError:
-        return None
-    return golden if golden.seal == ledger.seal(place.revision, place.script) else None
-
-
-def _related(ready: Sequence[_Ready], relation: Relation, limits: Limits | None) -> None:
-    """Raise Refused where a revision is not to its parent what was said."""
+def _related(
+    root: Root,
+    ready: Sequence[_Ready],
+    ledgers: Mapping[str, Ledger],
+    *,
+    relation: Relation,
+    limits: Limits | None,
+    parent: str,
+) -> None:
+    """Raise Refused where a revision, with what was accepted of it before, is not to its parent what was said."""
     for (model, revision), group in groupby(ready, key=lambda one: (one.place.model, one.place.revision)):
         drifts, layers = {}, 1
         for one in group:
             if one.drift is None:
                 raise Refused(
-                    f"{one.place}: revision {one.parent!r} has no accepted golden of this script to be compared with\n"
+                    f"{one.place}: revision {parent!r} has no accepted golden of this script to be compared with\n"
                     "  help: accept it apart, without --relation"
                 )
             drifts[one.place.script] = one.drift
             layers = max(layers, one.golden.layers)
+        for script in sorted(ledgers[model].words(revision).keys() - drifts.keys()):
+            there = Place(model=model, revision=revision, script=script)
+            before = compared_with(root, ledgers[model], there, parent=parent)
+            if before is None:  # accepted apart
+                continue
+            now = vouched(root, ledgers[model], there)
+            if now is None or before.golden is None:
+                raise Refused(
+                    f"{there if now is None else before.place}: its file is not the one that was accepted, so that "
+                    f"{relation} cannot be judged over all scripts\n"
+                    "  help: take it from version control, or accept its candidate too"
+                )
+            drifts[script] = drift(now, before.golden)
         if found := exceeded(relation, limits, drifts, layers=layers):
             raise Refused(
                 f"{model}/{revision}: is not {relation}, as was said: {found}\n"
@@ -216,8 +198,7 @@ def _entry(
 
 
 def _figures(moved: Drift) -> Figures:
-    share, kl = (float(f"{number:.{DIGITS}g}") for number in (moved.share, moved.kl))
-    return Figures(share=share, kl=kl, flips=len(moved.flips))
+    return Figures(share=rounded(moved.share), kl=rounded(moved.kl), flips=len(moved.flips))
 
 
 def _move(root: Root, place: Place) -> None:

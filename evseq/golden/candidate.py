@@ -9,10 +9,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evseq.cache.damage import FieldDamaged, NotThere
+from evseq.cache.damage import FieldDamaged, NotThere, NotWritable
 from evseq.cache.replacing import replacing
+from evseq.geometry import Dtype
 from evseq.golden.golden import Golden, read, write
-from evseq.golden.root import Place, Root
+from evseq.golden.lock import locked
+from evseq.golden.root import DIGITS, Place, Root
+from evseq.verdict.result import Check, Outcome
 
 __all__ = ["Candidate", "Change", "JudgedCase", "Told", "Use", "load", "remove", "store"]
 
@@ -34,16 +37,20 @@ class _Part(BaseModel):
 class Told(_Part):
     """The first finding of one check at one event of a case."""
 
-    check: str
+    check: Check
     place: str
     message: str
 
 
 class JudgedCase(_Part):
-    """How a case of the run that made the candidate ended, had nobody asked for goldens."""
+    """How a case of the run that made the candidate ended, had nobody asked for goldens.
+
+    `dtype` is None where nothing was observed.
+    """
 
     id: str
-    outcome: str
+    outcome: Outcome
+    dtype: Dtype | None = None
     told: tuple[Told, ...] = ()
 
 
@@ -87,13 +94,20 @@ class Candidate(_Part):
 
 
 def store(root: Root, golden: Golden, candidate: Candidate) -> Path:
-    """Write both halves, the sidecar last: without it nothing is a candidate. Raises CacheError."""
-    path = root.candidate(candidate.place)
-    root.sidecar(candidate.place).unlink(missing_ok=True)
-    write(path, golden)
-    sealed = candidate.model_copy(update={"seal": read(path).seal})
-    with replacing(root.sidecar(candidate.place)) as file:
-        file.write((json.dumps(sealed.model_dump(mode="json"), indent=1) + "\n").encode())
+    """Write both halves, the sidecar last: without it nothing is a candidate. Raises CacheError.
+
+    The folder is held meanwhile: the halves of two writers never mix, and nobody accepts the one or the other's.
+    """
+    path, sidecar = root.candidate(candidate.place), root.sidecar(candidate.place)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NotWritable(path.parent, f"cannot be written: {error.strerror or error}") from None
+    with locked(root.folder):
+        sidecar.unlink(missing_ok=True)
+        sealed = candidate.model_copy(update={"seal": write(path, golden)})
+        with replacing(sidecar) as file:
+            file.write((json.dumps(sealed.model_dump(mode="json"), indent=1) + "\n").encode())
     return path
 
 
@@ -109,6 +123,8 @@ def load(root: Root, place: Place) -> tuple[Candidate, Golden]:
     golden = read(root.candidate(place))
     if golden.seal != candidate.seal or candidate.place != place:
         raise FieldDamaged(path, "it is about another candidate than the file beside it")
+    if (inside := golden.identity.values.get("weights.source")) != candidate.weights:
+        raise FieldDamaged(path, f"weights: {candidate.weights[:DIGITS]}, in the file beside it {str(inside)[:DIGITS]}")
     return candidate, golden
 
 

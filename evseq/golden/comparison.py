@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from evseq.errors import UsageError
 from evseq.golden.drift import Drift, drift
-from evseq.golden.golden import read
+from evseq.golden.golden import Golden, read
+from evseq.golden.ledger import Ledger
 from evseq.golden.refusals import hint
-from evseq.golden.root import Root
+from evseq.golden.root import Place, Root
 
 __all__ = ["Comparison", "between"]
 
@@ -33,7 +34,8 @@ class Comparison:
 def between(root: Root, revision: str, parent: str, *, model: str | None = None) -> tuple[Comparison, ...]:
     """Compare two revisions of every model that has both, or of one.
 
-    Raises UsageError where no model has both, CacheError for a golden that cannot be read.
+    Raises UsageError where no model has both and for a golden that nobody accepted, CacheError for one that cannot be
+    read, LedgerError for a broken ledger.
     """
     labels = {(place.model, place.revision) for place in root.goldens() if model in (None, place.model)}
     models = sorted(name for name, label in labels if label == revision and (name, parent) in labels)
@@ -51,10 +53,11 @@ def _compared(root: Root, model: str, revision: str, parent: str) -> Comparison:
     theirs = [place for place in root.goldens() if place.model == model]
     now = {place.script: place for place in theirs if place.revision == revision}
     before = {place.script: place for place in theirs if place.revision == parent}
+    ledger = Ledger.read(root.ledger(model))
     drifts, layers = {}, 0
     for script in sorted(now.keys() & before.keys()):
-        golden = read(root.golden(now[script]))
-        drifts[script], layers = drift(golden, read(root.golden(before[script]))), golden.layers
+        golden = _accepted(root, ledger, now[script])
+        drifts[script], layers = drift(golden, _accepted(root, ledger, before[script])), golden.layers
     return Comparison(
         model=model,
         revision=revision,
@@ -64,3 +67,13 @@ def _compared(root: Root, model: str, revision: str, parent: str) -> Comparison:
         removed=tuple(sorted(before.keys() - now.keys())),
         layers=layers,
     )
+
+
+def _accepted(root: Root, ledger: Ledger, place: Place) -> Golden:
+    golden = read(root.golden(place))
+    if golden.seal != ledger.seal(place.revision, place.script):
+        raise UsageError(
+            f"{root.golden(place)}: is not the file that {root.ledger(place.model)} says was accepted\n"
+            "  help: take it from version control, or accept its candidate"
+        )
+    return golden

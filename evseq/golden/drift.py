@@ -39,7 +39,11 @@ class Moved:
 
     @property
     def deviation(self) -> float:
-        """By how much some logit moved, in logits: exact where a logit is named, at least so much elsewhere."""
+        """By how much some logit moved, in logits.
+
+        Exact for a logit that both sides keep. Else it moved at least so much: one outside the top is told by as much
+        as it is above the least kept, a log-sum-exp and a sum by what each logit in them moved on average.
+        """
         return self.share * max(self.allowance, 1e-300)
 
 

@@ -62,11 +62,14 @@ def differences(recorded: Identity, now: Identity) -> tuple[Difference, ...]:
     return tuple(found for found in compare(recorded, now) if found.field in FIELDS)
 
 
-def write(path: Path, golden: Golden) -> None:
-    """Write a golden in place of whatever has that name; equal goldens give equal bytes. Raises CacheError."""
+def write(path: Path, golden: Golden) -> str:
+    """Write a golden in place of whatever has that name and return its seal; equal goldens give equal bytes.
+
+    Raises CacheError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     histories = golden.histories
-    seal(
+    return seal(
         path,
         kind=SealedKind.GOLDEN,
         identity=golden.identity,

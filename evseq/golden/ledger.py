@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +18,8 @@ from evseq.cache.canonical import canonical
 from evseq.cache.replacing import replacing
 from evseq.errors import EvseqError
 from evseq.golden.lock import locked
-from evseq.golden.relation import Limits, Relation
+from evseq.golden.root import DIGITS
+from evseq.golden.terms import Limits, Relation
 
 __all__ = ["Action", "Entry", "Figures", "Ledger", "LedgerError", "append"]
 
@@ -32,7 +35,19 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class LedgerError(EvseqError):
-    """A ledger is not what was written. Nothing it vouches for can be relied on until it is taken back."""
+    """A ledger is not what was written. Nothing it vouches for can be relied on until it is taken back.
+
+    `place` is the file, and the line where there is one.
+    """
+
+    def __init__(self, place: str, evidence: str, help: str = HELP) -> None:
+        super().__init__(place, evidence, help)
+        self.place = place
+        self.evidence = evidence
+        self.help = help
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.evidence}\n  help: {self.help}"
 
 
 class Action(StrEnum):
@@ -60,9 +75,10 @@ class Figures(_Part):
 class Entry(_Part):
     """One decision about goldens of one revision.
 
-    `parent` is the other revision `drift` is against; without one it is against the goldens replaced. `weights` is the
-    digest of `weights.source`, `scripts` has the seal of each golden, None where it was pruned. `commit`, `libraries`
-    and `processor` are those that produced the logits. `entry` chains the content to the entry before.
+    `parent` is the revision that a person named, else the other one that `drift` is against; without one it is against
+    the goldens replaced. `drift` has the scripts that had an accepted golden there. `weights` is the digest of
+    `weights.source`, `scripts` has the seal of each golden, None where it was pruned. `commit`, `libraries` and
+    `processor` are those that produced the logits. `entry` chains the content to the entry before.
     """
 
     revision: str
@@ -81,7 +97,7 @@ class Entry(_Part):
     entry: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the index is kept
 class Ledger:
     """All entries of one model, the oldest first."""
 
@@ -92,10 +108,21 @@ class Ledger:
         """Read and verify a ledger; there is nothing in one that is not there. Raises LedgerError."""
         return cls(entries=_parsed(path, _bytes(path)))
 
-    def words(self, revision: str) -> dict[str, Entry]:
+    @cached_property
+    def revisions(self) -> Mapping[str, Mapping[str, Entry]]:
+        """By revision, the oldest first, the latest entry about each script, those pruned since left out."""
+        found: dict[str, dict[str, Entry]] = {}
+        for entry in self.entries:
+            words = found.setdefault(entry.revision, {})
+            for script, seal in entry.scripts.items():
+                words.pop(script, None)
+                if seal is not None:
+                    words[script] = entry
+        return found
+
+    def words(self, revision: str) -> Mapping[str, Entry]:
         """Return the latest entry about each script accepted at a revision, those pruned since left out."""
-        latest = {script: entry for entry in self.entries if entry.revision == revision for script in entry.scripts}
-        return {script: entry for script, entry in latest.items() if entry.scripts[script] is not None}
+        return self.revisions.get(revision, {})
 
     def seal(self, revision: str, script: str) -> str | None:
         """Return the seal of the golden that was accepted last; None where there is none, or it was pruned."""
@@ -137,7 +164,7 @@ def _bytes(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise LedgerError(f"{path}: cannot be read: {error.strerror}\n  help: check its permissions") from None
+        raise LedgerError(str(path), f"cannot be read: {error.strerror}", "check its permissions") from None
 
 
 def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
@@ -147,13 +174,13 @@ def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
         data = [] if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise LedgerError(f"{path}:{line}: no YAML: {error.problem}\n  help: {HELP}") from None
+        raise LedgerError(f"{path}:{line}", f"no YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError) as error:  # bytes that are no text, a date that is none
-        raise LedgerError(f"{path}:1: no YAML: {' '.join(str(error).split())}\n  help: {HELP}") from None
+        raise LedgerError(f"{path}:1", f"no YAML: {' '.join(str(error).split())}") from None
     finally:
         loader.dispose()
     if not isinstance(data, list):
-        raise LedgerError(f"{path}:1: not a list of entries\n  help: {HELP}")
+        raise LedgerError(f"{path}:1", "not a list of entries")
     entries: list[Entry] = []
     for place, raw in enumerate(data):
         where = f"{path}:{node.value[place].start_mark.line + 1}"
@@ -167,13 +194,14 @@ def _verified(where: str, raw: object, before: list[Entry]) -> Entry:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "entry"
-        raise LedgerError(f"{where}: {key}: {first['msg'].lower()}\n  help: {HELP}") from None
+        raise LedgerError(where, f"{key}: {first['msg'].lower()}") from None
     if lost := [name for name in Entry.model_fields if name not in entry.model_fields_set]:
-        raise LedgerError(f"{where}: {lost[0]}: field required\n  help: {HELP}")
+        raise LedgerError(where, f"{lost[0]}: field required")
     if entry.entry != (link := _link(before, entry)):
         raise LedgerError(
-            f"{where}: revision {entry.revision!r} of {entry.date}: a line of this entry was edited, or entries before "
-            f"it were removed or reordered: its chain is {link[:12]}, recorded {entry.entry[:12]}\n  help: {HELP}"
+            where,
+            f"revision {entry.revision!r} of {entry.date}: a line of this entry was edited, or entries before it were "
+            f"removed or reordered: its chain is {link[:DIGITS]}, recorded {entry.entry[:DIGITS]}",
         )
     return entry
 

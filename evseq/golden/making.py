@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,11 +16,12 @@ from evseq.cache.canonical import Scalar
 from evseq.engines.registry import healthy
 from evseq.errors import UsageError
 from evseq.geometry import Dtype
-from evseq.golden.candidate import Candidate, Change, JudgedCase, Told, Use, store
+from evseq.golden.candidate import Candidate, Change, JudgedCase, Told, Use, remove, store
 from evseq.golden.drift import drift
 from evseq.golden.forms import form_of
 from evseq.golden.golden import Golden
 from evseq.golden.histories import arranged
+from evseq.golden.lock import locked
 from evseq.golden.root import Root
 from evseq.golden.shelf import Shelved
 from evseq.golden.terms import Terms
@@ -31,12 +33,38 @@ from evseq.replay.target import Target
 from evseq.script.cases import cases
 from evseq.script.compose import Keys
 from evseq.script.document import Script
+from evseq.script.library import PATTERN
 from evseq.script.lower import Lowered, lower
 from evseq.script.steps import Feed, Load, Plan
 from evseq.verdict.allowance import allowance
 from evseq.verdict.result import Case, Check, Outcome
 
-__all__ = ["propose"]
+__all__ = ["check_writing", "propose"]
+
+
+def check_writing(terms: Terms, work: Iterable[tuple[Script, str]]) -> None:
+    """Raise UsageError where a run of these scripts on these targets could not write what `terms` ask for."""
+    if terms.root is None:
+        raise UsageError("no folder of goldens to write to\n  help: give Terms a root")
+    check_folder(terms.root)
+    files: dict[tuple[str, str], str] = {}
+    for script, target in work:
+        if healthy(target) != target:
+            raise UsageError(
+                f"{target}: nothing is kept of a planted fault\n  help: name the target without it, or leave "
+                "--update-goldens and --update-witness out"
+            )
+        if not Path(script.source.file).match(PATTERN):
+            raise UsageError(
+                f"{script.source.file}: nobody would find the script of its golden again\n"
+                f"  help: call it {Path(script.source.file).stem}.evseq.yaml"
+            )
+        file = files.setdefault((script.name, target), script.source.file)
+        if file != script.source.file:
+            raise UsageError(
+                f"{script.source.file}: name: {file} is called {script.name!r} too, and goldens go by name\n"
+                "  help: give one of them another name"
+            )
 
 
 def propose(
@@ -50,23 +78,17 @@ def propose(
 ) -> Path | None:
     """Write a candidate for `script` and return its file; None where nothing would change, or nothing is supported.
 
+    An older candidate goes in any case: it was made of something else.
     Truth is computed twice over the product of all arms. `judged` are the cases of the run, which a review is told of.
-    Raises UsageError for a target with a planted fault, and without a folder to write to; CacheError where that refuses;
-    UnusableError where the model does.
+    Raises CacheError where the folder refuses, UnusableError where the model does.
     """
-    if healthy(target.text) != target.text:
-        raise UsageError(
-            f"{target.text}: no goldens are made of a planted fault\n  help: name the target without it, or leave "
-            "--update-goldens out"
-        )
-    if terms.root is None:
-        raise UsageError("no folder of goldens to write candidates to\n  help: give Terms a root")
+    assert terms.root is not None
     root = Root(folder=terms.root)
     made = _made(script, target, shelved, terms=terms)
-    if made is None:
-        return None
-    change = _change(made.golden, shelved.golden)
-    if change is None:
+    change = None if made is None else _change(made.golden, shelved)
+    if made is None or change is None:
+        with locked(root.folder):
+            remove(root, shelved.place)
         return None
     candidate = Candidate(
         model=shelved.place.model,
@@ -87,6 +109,18 @@ def propose(
         uses=made.uses,
     )
     return store(root, made.golden, candidate)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise UsageError, before anything takes long, where no golden or witness could be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"a golden")
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: goldens cannot be written: {error.strerror}\n  help: name a folder you may write to"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +170,12 @@ def _allowed(references: References) -> torch.Tensor:
     return allowance(references.deciding.dtype, references) + Dtype.FLOAT32.epsilon * references.scale
 
 
-def _change(now: Golden, before: Golden | None) -> Change | None:
+def _change(now: Golden, shelved: Shelved) -> Change | None:
+    before = shelved.golden
     if before is None:
-        return Change.NEW
+        return Change.CHANGED if shelved.known else Change.NEW
     moved = drift(now, before)
-    if moved.added or moved.removed or not moved.share <= 1 or dict(now.greedy) != dict(before.greedy):
+    if moved.added or moved.removed or not moved.share <= 1:
         return Change.CHANGED
     settled = type(now.logits) is type(before.logits) and (now.deciding, now.layers) == (before.deciding, before.layers)
     return None if settled else Change.FORMAT
@@ -181,11 +216,12 @@ def _case(case: Case) -> JudgedCase:
     first: dict[tuple[str, str], Told] = {}
     for found in case.findings:
         if found.check is not Check.GOLDEN:  # what a candidate is made to change
-            told = Told(check=found.check.value, place=found.place, message=str(found))
+            told = Told(check=found.check, place=found.place, message=str(found))
             first.setdefault((told.check, told.place), told)
     unmoved = case.outcome is Outcome.FAILED and not first
     outcome = Outcome.PASSED if unmoved else case.outcome
-    return JudgedCase(id=case.id, outcome=outcome.value, told=tuple(first.values()))
+    dtype = Dtype(case.dtype) if case.dtype else None
+    return JudgedCase(id=case.id, outcome=outcome, dtype=dtype, told=tuple(first.values()))
 
 
 def _libraries(identity: Mapping[str, Scalar]) -> dict[str, str]:

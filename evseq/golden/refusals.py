@@ -9,14 +9,28 @@ from evseq.errors import UsageError, nearest
 from evseq.golden.candidate import Candidate
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
-from evseq.golden.root import Place, Root
+from evseq.golden.root import DIGITS, Place, Root
+from evseq.golden.terms import Relation
 from evseq.golden.working_tree import unclean
 from evseq.verdict.result import Check, Outcome
 
-__all__ = ["Refused", "alone", "by_a_person", "hint", "one_model", "present", "sound", "waiting"]
+__all__ = [
+    "NAMED",
+    "Refused",
+    "alone",
+    "by_a_person",
+    "hint",
+    "limited",
+    "one_model",
+    "present",
+    "reasoned",
+    "some",
+    "sound",
+    "waiting",
+]
 
-LISTED = 5
-"""Files a message names, and candidates."""
+NAMED = 6
+"""Most files, candidates, cases or next tokens that are named; the rest are counted."""
 
 AGAIN = "then make the candidate again: --update-goldens"
 
@@ -25,15 +39,25 @@ class Refused(UsageError):
     """Nothing was accepted and nothing has moved. Mend what the message names, then ask again."""
 
 
-def by_a_person(environment: Mapping[str, str], reason: str) -> None:
-    """Raise Refused where no person decides, or does not say why."""
+def by_a_person(environment: Mapping[str, str]) -> None:
+    """Raise Refused where no person decides."""
     if ci := environment.get("CI"):
         raise Refused(
             f"CI is {ci!r} here: goldens are accepted by a person\n"
             "  help: take the candidates to a desk: their review needs neither the model nor its device"
         )
+
+
+def reasoned(reason: str) -> None:
+    """Raise Refused where nobody says why."""
     if not reason.strip():
         raise Refused('no reason given\n  help: tell the ledger why these logits are right now: --reason "..."')
+
+
+def limited(relation: Relation | None, *, limits: bool) -> None:
+    """Raise Refused for limits on anything but an approximation."""
+    if limits and relation is not Relation.APPROXIMATED:
+        raise Refused("limits, but of no approximation\n  help: leave them out, or say --relation approximated")
 
 
 def waiting(root: Root) -> tuple[Place, ...]:
@@ -57,7 +81,7 @@ def alone(root: Root) -> None:
     """Raise Refused where more than goldens has changed since the last commit."""
     if files := unclean(root.folder, besides=root.folder):
         raise Refused(
-            f"tracked files outside {root.folder} have uncommitted changes: {_some(files)}: golden changes travel alone"
+            f"tracked files outside {root.folder} have uncommitted changes: {some(files)}: golden changes travel alone"
             "\n  help: commit or stash them first"
         )
 
@@ -66,7 +90,7 @@ def sound(path: Path, candidate: Candidate, golden: Golden) -> None:
     """Raise Refused for a candidate that no reason makes right."""
     if candidate.unclean:
         raise Refused(
-            f"{path}: was made while tracked files had uncommitted changes: {_some(candidate.unclean)}: no commit "
+            f"{path}: was made while tracked files had uncommitted changes: {some(candidate.unclean)}: no commit "
             f"holds what produced it\n  help: commit them, {AGAIN}"
         )
     if not (candidate.finite and golden.logits.finite):
@@ -86,10 +110,17 @@ def sound(path: Path, candidate: Candidate, golden: Golden) -> None:
     if told:
         case, one = told[0]
         raise Refused(
-            f"{path}: check {one.check!r} failed in case {case}: {one.message}\n  help: mend what it names, {AGAIN}"
+            f"{path}: check {one.check.value!r} failed in case {case}: {one.message}\n"
+            f"  help: mend what it names, {AGAIN}"
         )
     if all(case.outcome == Outcome.UNSUPPORTED for case in candidate.cases):
         raise Refused(f"{path}: no case of its script was judged\n  help: run one that the target supports, {AGAIN}")
+    deciding = golden.deciding.dtype
+    if not any(case.outcome is Outcome.PASSED and case.dtype is deciding for case in candidate.cases):
+        raise Refused(
+            f"{path}: no case of its script passed in {deciding}, which decides what is right\n"
+            f"  help: let one run in it, --arm dtype={deciding}, {AGAIN}"
+        )
 
 
 def one_model(ledger: Ledger, candidates: Sequence[Candidate]) -> None:
@@ -101,7 +132,7 @@ def one_model(ledger: Ledger, candidates: Sequence[Candidate]) -> None:
             if other != new.weights:
                 raise Refused(
                     f"{new.place}: the model changed under the label {new.revision!r}: weights.source is "
-                    f"{new.weights[:12]}, for {script} it is {str(other)[:12]}\n"
+                    f"{new.weights[:DIGITS]}, for {script} it is {str(other)[:DIGITS]}\n"
                     "  help: give the new model a label of its own with --revision, or accept all its scripts at once"
                 )
 
@@ -113,10 +144,11 @@ def hint(word: str, what: str, known: Iterable[str]) -> str:
     return f"did you mean {close!r}?" if close else _listed(what, names)
 
 
+def some(names: Sequence[str]) -> str:
+    """Name the first few, and count the rest."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
 def _listed(what: str, names: Sequence[str]) -> str:
-    return f"{what} are {_some(names)}" if names else f"there are no {what}"
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = [f"and {len(names) - LISTED} more"] if len(names) > LISTED else []
-    return ", ".join([*names[:LISTED], *rest])
+    return f"{what} are {some(names)}" if names else f"there are no {what}"

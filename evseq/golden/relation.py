@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import assert_never
 
 from evseq.geometry import Dtype
 from evseq.golden.drift import Drift
+from evseq.golden.terms import Limits, Relation
 from evseq.verdict.allowance import KAPPA, PLAUSIBLE
 
-__all__ = ["Limits", "Relation", "exceeded"]
-
-
-class Relation(StrEnum):
-    """How a revision came from its parent."""
-
-    SAME = "same"  # exported again: no drift beyond allowance
-    CONVERTED = "converted"  # as far off as rounding weights and activations to float32 explains
-    APPROXIMATED = "approximated"  # quantised, pruned, in half precision: within limits that are written down
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What an approximation may do, over all scripts: KL in nats at any history, next-token flips above a margin."""
-
-    max_kl: float
-    max_flips: int
-    margin: float
+__all__ = ["exceeded"]
 
 
 def exceeded(relation: Relation, limits: Limits | None, drifts: Mapping[str, Drift], *, layers: int) -> str | None:
     """Return the first thing in which drifts, by script, are more than the relation allows; None if nothing is.
 
-    KL of compact goldens is a lower bound, so an approximation that stays within it may still be beyond its limit.
+    Histories that only one side has are more than any relation allows: of them nothing is known. KL of compact goldens
+    is a lower bound, so an approximation that stays within it may still be beyond its limit.
     """
     if untold := next(_uncompared(drifts), None):
         return untold
@@ -57,12 +40,12 @@ def _uncompared(drifts: Mapping[str, Drift]) -> Iterator[str]:
     for script, drift in drifts.items():
         if not drift.matched:
             yield f"{script}: the two goldens have no history in common"
+        elif drift.added or drift.removed:
+            yield f"{script}: {drift.added} histories were added and {drift.removed} removed, allowed none"
 
 
 def _not_same(drifts: Mapping[str, Drift]) -> Iterator[str]:
     for script, drift in drifts.items():
-        if drift.added or drift.removed:
-            yield f"{script}: {drift.added} histories were added and {drift.removed} removed, allowed none"
         for moved in drift.moved[:1]:
             yield (
                 f"{script}: row {moved.row}: {moved.name} is {moved.actual:.6g}, was {moved.expected:.6g}: "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evseq.cache.damage import NotThere
-from evseq.golden.candidate import Candidate, Change, Use, load
+from evseq.golden.before import compared_with
+from evseq.golden.candidate import Candidate, Use, load
 from evseq.golden.drift import Drift, Flip, Moved, drift
-from evseq.golden.golden import Golden, read
+from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
-from evseq.golden.root import PACKAGED, Place, Root
+from evseq.golden.root import Place, Root
 from evseq.verdict.result import Outcome
 
 __all__ = ["EventReview", "Review", "Token", "review"]
@@ -45,7 +45,10 @@ class EventReview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """One candidate, and what it is `against`: a golden and its drift from it, or neither."""
+    """One candidate, and what it is `against`: a golden and its drift from it, or neither.
+
+    There is no drift from a golden whose file is not the one that was accepted.
+    """
 
     candidate: Candidate
     golden: Golden
@@ -60,44 +63,20 @@ class Review:
 
 
 def review(root: Root, place: Place, *, parent: str | None = None) -> Review:
-    """Read a candidate and compare it.
+    """Read a candidate and compare it as its acceptance will.
 
-    It is compared with the golden of revision `parent`. Where none is named, a new one is compared with that of the
-    last other revision in the ledger, any other with the golden of its name. Raises CacheError for a file that cannot
-    be read, LedgerError for a ledger.
+    Raises CacheError for a file that cannot be read, LedgerError for a ledger, Refused for a `parent` never accepted.
     """
     candidate, golden = load(root, place)
-    if parent is not None or candidate.change is Change.NEW:
-        against, before = _parent(root, place, named=parent)
-    else:
-        against, before = place, _accepted(root, place)
-    found = None if before is None else drift(golden, before)
+    before = compared_with(root, Ledger.read(root.ledger(place.model)), place, parent=parent)
+    found = None if before is None or before.golden is None else drift(golden, before.golden)
     return Review(
         candidate=candidate,
         golden=golden,
-        against=against,
+        against=None if before is None else before.place,
         drift=found,
         events=tuple(_event(use, found, candidate) for use in candidate.uses),
     )
-
-
-def _parent(root: Root, place: Place, *, named: str | None) -> tuple[Place | None, Golden | None]:
-    revision = named or Ledger.read(root.ledger(place.model)).latest_revision(other_than=place.revision)
-    if revision is None:
-        return None, None
-    above = Place(model=place.model, revision=revision, script=place.script)
-    return (above, read(root.golden(above))) if root.golden(above).is_file() else (None, None)
-
-
-def _accepted(root: Root, place: Place) -> Golden:
-    """Return the golden of that name, the project's before the one that ships with evseq."""
-    try:
-        return read(root.golden(place))
-    except NotThere:
-        shipped = Root(folder=PACKAGED).golden(place)
-        if not shipped.is_file():
-            raise
-        return read(shipped)
 
 
 def _event(use: Use, found: Drift | None, candidate: Candidate) -> EventReview:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
-__all__ = ["PACKAGED", "Place", "Root", "label_of", "model_name"]
+__all__ = ["PACKAGED", "Place", "Root", "label_of", "model_name", "without"]
 
 SUFFIX = ".safetensors"
 CANDIDATE = ".candidate.safetensors"
@@ -70,7 +70,9 @@ class Root:
 
     def models(self) -> tuple[str, ...]:
         """Return the models that have a folder here."""
-        return tuple(sorted(path.name for path in self.folder.iterdir() if path.is_dir())) if self._there() else ()
+        if not self.folder.is_dir():
+            return ()
+        return tuple(sorted(path.name for path in self.folder.iterdir() if path.is_dir()))
 
     def goldens(self) -> Iterator[Place]:
         """Return every golden, accepted or not, in sorted order; candidates are none."""
@@ -86,20 +88,25 @@ class Root:
     def _under(self, place: Place, suffix: str) -> Path:
         return self.folder / place.model / place.revision / f"{place.script}{suffix}"
 
-    def _there(self) -> bool:
-        return self.folder.is_dir()
-
 
 def model_name(target: str, options: Sequence[str]) -> str:
     """Return the folder name of a target nobody named: its engine and the last part of what it loads.
 
     `options` are the engine's own, which do not make another model. A path on this machine is not in the name.
     """
-    engine, _, rest = target.partition(":")
-    path, _, query = rest.partition("?")
-    settings = [(name, value) for name, value in parse_qsl(query) if name not in options]
+    engine, _, rest = without(target, options).partition(":")
+    path, _, settings = rest.partition("?")
     last = path.rstrip("/").rpartition("/")[2]
-    return label_of("-".join(part for part in (engine, last, urlencode(settings)) if part))
+    return label_of("-".join(part for part in (engine, last, settings) if part))
+
+
+def without(target: str, options: Sequence[str]) -> str:
+    """Return a target's text without an engine's own options: another kernel is no other model."""
+    path, mark, query = target.partition("?")
+    if not mark:
+        return target
+    settings = urlencode([(name, value) for name, value in parse_qsl(query) if name not in options])
+    return f"{path}?{settings}" if settings else path
 
 
 def label_of(text: str) -> str:

@@ -14,7 +14,7 @@ from evseq.engines.registry import healthy
 from evseq.errors import CacheError
 from evseq.golden.golden import Golden, belongs, differences, read
 from evseq.golden.ledger import Ledger, LedgerError
-from evseq.golden.root import DIGITS, PACKAGED, Place, Root, model_name
+from evseq.golden.root import DIGITS, PACKAGED, Place, Root, model_name, without
 from evseq.golden.terms import Need, TargetTerms, Terms
 from evseq.history import Tree
 from evseq.replay.opening import RAISED, UnusableError, told
@@ -35,18 +35,20 @@ ALWAYS = "reference"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelved:
-    """What there is for one script on one target: a golden with its file, or why there is none to use.
+    """What there is for one script on one target: a golden, or why there is none to use.
 
-    `witnesses` are folders of the revision's rounding on some machines, the first to be written to.
+    `unusable` says that one was accepted, or is being made, so that its lack is no matter of choice; `known` that the
+    ledger has one by this name, usable or not. `witnesses` are folders of the revision's rounding on some machines, the
+    first to be written to.
     """
 
     place: Place
     identity: Identity
     required: bool
     golden: Golden | None = None
-    file: str = ""
     missing: str = ""
     unusable: bool = False
+    known: bool = False
     witnesses: tuple[Path, ...] = ()
 
     def standard(self, tree: Tree | None) -> Accepted | Missing:
@@ -55,13 +57,15 @@ class Shelved:
             return Missing(message=self.missing, required=self.required or self.unusable)
         return Accepted(
             revision=self.place.revision,
-            file=self.file,
             rows=self.golden.histories.rows(tree),
             logits=self.golden.logits,
+            scale=self.golden.logits.scale,
         )
 
-    def facts(self) -> dict[str, Any]:
-        """Return as plain data what finds the same golden again."""
+    def facts(self) -> dict[str, Any] | None:
+        """Return as plain data what finds the same golden again; None where the model did not say what it is."""
+        if not self.identity.values:
+            return None
         return {
             "model": self.place.model,
             "revision": self.place.revision,
@@ -79,21 +83,22 @@ class Shelf:
     _ledgers: dict[Path, Ledger | LedgerError] = field(default_factory=dict)
 
     def find(self, script: Script, target: Target) -> Shelved | None:
-        """Return what there is for `script` on `target`.
-
-        None where nobody asks, because there is no folder to look into, or where the model cannot say what it is.
-        """
+        """Return what there is for `script` on `target`; None where there is no folder to look into and nobody asks."""
         text = healthy(target.text)  # what a fault is planted in is held to the goldens of the sound one
-        said = self.terms.targets.get(text)
+        options = tuple(target.description.options)
+        said = self.terms.targets.get(text) or self.terms.targets.get(without(text, options))
         required = self._required(script, target, said)
-        asked = required or self.terms.update or self._roots(script)
-        identity = self.identity(target) if asked else ""
-        if isinstance(identity, str):
+        if not (required or self.terms.update or self._roots(script)):
             return None
-        model = said.model if said else model_name(text, tuple(target.description.options))
+        model = said.model if said else model_name(text, options)
         label = self.terms.revision or (said.revision if said else None)
-        revision = label or str(identity[WEIGHTS])[:DIGITS]
-        place = Place(model=model, revision=revision, script=script.name)
+        identity = self.identity(target)
+        if isinstance(identity, str):
+            place = Place(model=model, revision=label or "unknown", script=script.name)
+            told = f"the model does not say whose goldens it is to be held to: {identity}"
+            nobody = Identity(values={})
+            return Shelved(place=place, identity=nobody, required=required, missing=told, unusable=self.terms.update)
+        place = Place(model=model, revision=label or str(identity[WEIGHTS])[:DIGITS], script=script.name)
         return self._shelved(script, place, belongs(identity), required=required)
 
     def again(self, script: Script, facts: Mapping[str, Any]) -> Shelved:
@@ -116,53 +121,46 @@ class Shelf:
 
     def _required(self, script: Script, target: Target, said: TargetTerms | None) -> bool:
         named = said is not None and said.need is Need.REQUIRED
-        return self.terms.require or named or (target.name == ALWAYS and _shipped(script))
+        asked = self.terms.require or self.terms.revision is not None
+        return asked or named or (target.name == ALWAYS and _shipped(script))
 
     def _shelved(self, script: Script, place: Place, identity: Identity, *, required: bool) -> Shelved:
         roots = self._roots(script)
         for root in roots:
-            path = root.golden(place)
-            try:
-                golden = read(path)
-            except NotThere:
+            found = self._read(root, place, identity)
+            if found is None:
                 continue
-            except CacheError as error:
-                return _unusable(place, identity, str(error).replace("\n", "; "), required=required)
-            if refused := self._refused(root, place, golden, identity):
-                return _unusable(place, identity, refused, required=required)
+            if isinstance(found, str):
+                return Shelved(
+                    place=place, identity=identity, required=required, missing=found, unusable=True, known=True
+                )
             return Shelved(
                 place=place,
                 identity=identity,
                 required=required,
-                golden=golden,
-                file=str(path),
+                golden=found,
+                known=True,
                 witnesses=tuple(root.witness(place.model, place.revision) for root in roots),
             )
         return Shelved(place=place, identity=identity, required=required, missing=self._missing(roots, place, identity))
 
-    def _refused(self, root: Root, place: Place, golden: Golden, identity: Identity) -> str | None:
-        """Return why a golden that is there is not to be used."""
+    def _read(self, root: Root, place: Place, identity: Identity) -> Golden | str | None:
+        """Return the golden that lies in `root`, why it is not to be used, or None where none was ever accepted."""
         ledger = self._ledger(root, place.model)
         if isinstance(ledger, LedgerError):
             return str(ledger).replace("\n", "; ")
-        if ledger.seal(place.revision, place.script) != golden.seal:
+        try:
+            golden = read(root.golden(place))
+        except NotThere:
+            if ledger.seal(place.revision, place.script) is None:
+                return None
             return (
-                f"{root.golden(place)} is not the file that {root.ledger(place.model)} says was accepted: take it from "
-                "version control, or accept it with `evseq golden accept`"
+                f"{root.golden(place)} is not there, though {root.ledger(place.model)} says it was accepted: take it "
+                "from version control"
             )
-        found = differences(golden.identity, identity)
-        if any(difference.field == WEIGHTS for difference in found):
-            accepted, now = (str(whose.values.get(WEIGHTS))[:DIGITS] for whose in (golden.identity, identity))
-            return (
-                f"the model changed under the label {place.revision!r}: its {WEIGHTS} is {now}, that of the golden "
-                f"{accepted}; open the model of this revision, or give this one a label of its own with --revision"
-            )
-        if found:
-            return (
-                f"the golden of {place} is another model's: {'; '.join(str(difference) for difference in found)}; "
-                "give this one a label of its own with --revision"
-            )
-        return None
+        except CacheError as error:
+            return str(error).replace("\n", "; ")
+        return _refused(root, place, golden, identity, ledger) or golden
 
     def _missing(self, roots: Sequence[Root], place: Place, identity: Identity) -> str:
         """Say that nothing is recorded, and under which label these weights, or else others, are known."""
@@ -198,5 +196,23 @@ def _shipped(script: Script) -> bool:
     return Path(script.source.file).resolve().is_relative_to(SUITE.resolve())
 
 
-def _unusable(place: Place, identity: Identity, why: str, *, required: bool) -> Shelved:
-    return Shelved(place=place, identity=identity, required=required, missing=why, unusable=True)
+def _refused(root: Root, place: Place, golden: Golden, identity: Identity, ledger: Ledger) -> str | None:
+    """Return why a golden that is there is not to be used."""
+    if ledger.seal(place.revision, place.script) != golden.seal:
+        return (
+            f"{root.golden(place)} is not the file that {root.ledger(place.model)} says was accepted: take it from "
+            "version control, or accept it with `evseq golden accept`"
+        )
+    found = differences(golden.identity, identity)
+    if any(difference.field == WEIGHTS for difference in found):
+        accepted, now = (str(whose.values.get(WEIGHTS))[:DIGITS] for whose in (golden.identity, identity))
+        return (
+            f"the model changed under the label {place.revision!r}: its {WEIGHTS} is {now}, that of the golden "
+            f"{accepted}; open the model of this revision, or give this one a label of its own with --revision"
+        )
+    if found:
+        return (
+            f"the golden of {place} is another model's: {'; '.join(str(difference) for difference in found)}; "
+            "give this one a label of its own with --revision"
+        )
+    return None

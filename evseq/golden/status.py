@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evseq.cache.damage import NotWritable
-from evseq.errors import CacheError, EvseqError
+from evseq.cache.damage import Damage, NotWritable
 from evseq.golden.candidate import Change, load
 from evseq.golden.golden import read
 from evseq.golden.ledger import Action, Entry, Ledger, LedgerError, append
 from evseq.golden.lock import locked
-from evseq.golden.refusals import Refused, by_a_person, hint
+from evseq.golden.refusals import Refused, alone, by_a_person, hint, reasoned
 from evseq.golden.root import Place, Root
 from evseq.golden.working_tree import commit
-from evseq.script import source
-from evseq.script.library import PATTERN
 
-__all__ = ["Status", "project_scripts", "prune", "status"]
+__all__ = ["Status", "prune", "status"]
 
-SKIPPED = frozenset({"build", "dist", "node_modules"})
-"""Folders that hold copies of scripts, or somebody else's; hidden ones and virtual environments are skipped too."""
+Problem = tuple[str, str]
+"""What is not in order: a path, and a message on one line with the next step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +28,7 @@ class Status:
 
     `accepted` are as the ledger says, `unvouched` are not what it says, `missing` should be there, `unused` have no
     script left. `candidates` wait for a decision, of `halves` the other file is lost. `damaged` and `ledgers` are
-    messages on one line; the goldens of a model whose ledger is broken are neither accepted nor unvouched.
+    problems; the goldens of a model whose ledger is broken are neither accepted nor unvouched.
     """
 
     root: Root
@@ -40,45 +36,37 @@ class Status:
     unvouched: tuple[Place, ...]
     missing: tuple[Place, ...]
     unused: tuple[Place, ...]
-    damaged: tuple[str, ...]
+    damaged: tuple[Problem, ...]
     candidates: tuple[tuple[Place, Change], ...]
     halves: tuple[Place, ...]
-    ledgers: tuple[str, ...]
+    ledgers: tuple[Problem, ...]
     strays: tuple[Path, ...]
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """Return what is not in order, a line each with the next step; nothing where all is."""
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is not in order, each with its path; nothing where all is."""
+        return tuple(self._problems())
+
+    def _problems(self) -> Iterator[Problem]:
         root = self.root
-        return (
-            *self.ledgers,
-            *self.damaged,
-            *(
-                f"{root.golden(place)}: is not the file that {root.ledger(place.model)} says was accepted: take it "
-                "from version control, or accept its candidate"
-                for place in self.unvouched
-            ),
-            *(
-                f"{root.golden(place)}: {root.ledger(place.model)} says it was accepted, but it is not there: take it "
-                "from version control, or make it again with --update-goldens"
-                for place in self.missing
-            ),
-            *(
-                f"{root.golden(place)}: unused, no script is called {place.script!r}: `evseq golden prune` removes it"
-                for place in self.unused
-            ),
-            *(
-                f"{root.candidate(place)}: a candidate ({change}) waits: review it, then `evseq golden accept` or "
-                "`reject`"
-                for place, change in self.candidates
-            ),
-            *(
-                f"{root.candidate(place)}: half a candidate, it or its .json is lost: make it again with "
-                "--update-goldens, or `evseq golden reject` removes it"
-                for place in self.halves
-            ),
-            *(f"{path}: nothing that belongs among goldens: move it elsewhere" for path in self.strays),
-        )
+        yield from (*self.ledgers, *self.damaged)
+        for place in self.unvouched:
+            told = f"is not the file that {root.ledger(place.model)} says was accepted: take it from version control,"
+            yield str(root.golden(place)), f"{told} or accept its candidate"
+        for place in self.missing:
+            told = f"{root.ledger(place.model)} says it was accepted, but it is not there: take it from version"
+            yield str(root.golden(place)), f"{told} control, or make it again with --update-goldens"
+        for place in self.unused:
+            told = f"unused, no script is called {place.script!r}: `evseq golden prune` removes it"
+            yield str(root.golden(place)), told
+        for place, change in self.candidates:
+            told = f"a candidate ({change}) waits: review it, then `evseq golden accept` or `reject`"
+            yield str(root.candidate(place)), told
+        for place in self.halves:
+            told = "half a candidate, it or its .json is lost: make it again with --update-goldens, or `evseq golden"
+            yield str(root.candidate(place)), f"{told} reject` removes it"
+        for path in self.strays:
+            yield str(path), "nothing that belongs among goldens: move it elsewhere"
 
 
 def status(root: Root, *, scripts: Collection[str]) -> Status:
@@ -94,8 +82,8 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
         ledger = ledgers[place.model]
         try:
             seal = read(root.golden(place)).seal
-        except CacheError as error:
-            damaged.append(_line(error))
+        except Damage as error:
+            damaged.append(_problem(error))
             continue
         if isinstance(ledger, Ledger):
             (accepted if seal == ledger.seal(place.revision, place.script) else unvouched).append(place)
@@ -106,8 +94,8 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
             continue
         try:
             candidates.append((place, load(root, place)[0].change))
-        except CacheError as error:
-            damaged.append(_line(error))
+        except Damage as error:
+            damaged.append(_problem(error))
     return Status(
         root=root,
         accepted=tuple(accepted),
@@ -117,7 +105,11 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
         damaged=tuple(damaged),
         candidates=tuple(candidates),
         halves=tuple(halves),
-        ledgers=tuple(_line(ledger) for ledger in ledgers.values() if isinstance(ledger, LedgerError)),
+        ledgers=tuple(
+            (ledger.place, f"{ledger.evidence}: {ledger.help}")
+            for ledger in ledgers.values()
+            if isinstance(ledger, LedgerError)
+        ),
         strays=tuple(_strays(root)),
     )
 
@@ -134,19 +126,16 @@ def prune(
 ) -> tuple[Place, ...]:
     """Return the goldens without a script, of `places` or all; with `delete` remove them and say so in the ledger.
 
-    Raises Refused for a place that is still used, and, before anything is deleted, where no person decides or says why;
-    LedgerError for a broken ledger.
+    Raises Refused for a place that is still used, and, before anything is deleted, where no person decides or says why,
+    and where more than goldens has changed; LedgerError for a broken ledger.
     """
-    unused = status(root, scripts=scripts).unused
-    for place in places or ():
-        if place not in unused:
-            advice = hint(str(place), "unused goldens", map(str, unused))
-            raise Refused(f"{root.golden(place)}: is not unused\n  help: {advice}")
-    wanted = unused if places is None else tuple(sorted(set(places)))
-    if not delete:
-        return wanted
-    by_a_person(environment, reason)
+    if not delete or not root.folder.is_dir():
+        return _unused(root, places, scripts)
+    by_a_person(environment)
+    reasoned(reason)
+    alone(root)
     with locked(root.folder):
+        wanted = _unused(root, places, scripts)
         ledgers = {place.model: Ledger.read(root.ledger(place.model)) for place in wanted}
         for model, revision in dict.fromkeys((place.model, place.revision) for place in wanted):
             gone = [place for place in wanted if (place.model, place.revision) == (model, revision)]
@@ -168,31 +157,13 @@ def prune(
     return wanted
 
 
-def project_scripts(folder: Path) -> frozenset[str]:
-    """Return the names of all scripts in a project; one that cannot be read is called as its file is."""
-    return frozenset(map(_name, _script_files(folder)))
-
-
-def _script_files(folder: Path) -> Iterator[Path]:
-    seen = set()
-    for here, folders, files in os.walk(folder, followlinks=True):  # a name missed would make its goldens unused
-        real = os.path.realpath(here)
-        if real in seen or "pyvenv.cfg" in files:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
-        yield from (path for name in files if (path := Path(here, name)).match(PATTERN))
-
-
-def _name(path: Path) -> str:
-    stem = path.name.removesuffix(PATTERN.removeprefix("*"))
-    try:
-        data = source.read(path).data
-    except EvseqError:
-        return stem
-    name = data.get("name") if isinstance(data, dict) else None
-    return name if isinstance(name, str) else stem
+def _unused(root: Root, places: Sequence[Place] | None, scripts: Collection[str]) -> tuple[Place, ...]:
+    unused = status(root, scripts=scripts).unused
+    for place in places or ():
+        if place not in unused:
+            advice = hint(str(place), "unused goldens", map(str, unused))
+            raise Refused(f"{root.golden(place)}: is not unused\n  help: {advice}")
+    return unused if places is None else tuple(sorted(set(places)))
 
 
 def _ledger(root: Root, model: str) -> Ledger | LedgerError:
@@ -205,8 +176,8 @@ def _ledger(root: Root, model: str) -> Ledger | LedgerError:
 def _said(model: str, ledger: Ledger | LedgerError) -> Iterator[Place]:
     """Return what a ledger says is there."""
     if isinstance(ledger, Ledger):
-        for revision in dict.fromkeys(entry.revision for entry in ledger.entries):
-            for script in ledger.words(revision):
+        for revision, words in ledger.revisions.items():
+            for script in words:
                 yield Place(model=model, revision=revision, script=script)
 
 
@@ -232,5 +203,5 @@ def _delete(path: Path) -> None:
         raise NotWritable(path, f"cannot be removed: {error.strerror}") from error
 
 
-def _line(error: Exception) -> str:
-    return str(error).replace("\n  help: ", ": ")
+def _problem(damage: Damage) -> Problem:
+    return str(damage.path), f"{damage.evidence}: {damage.help}"

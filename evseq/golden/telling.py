@@ -9,23 +9,20 @@ from evseq.golden.candidate import Candidate, Change
 from evseq.golden.compact import BLIND, Compact
 from evseq.golden.comparison import Comparison
 from evseq.golden.drift import Drift, Flip, Moved
+from evseq.golden.refusals import NAMED, some
 from evseq.golden.review import EventReview, Review, Token
+from evseq.golden.root import DIGITS
 from evseq.golden.status import Status
-from evseq.verdict.result import Outcome
+from evseq.verdict.result import Check, Outcome
 
 __all__ = ["brief", "compared", "table", "whole"]
 
-NAMED = 6
-"""Most cases, files or next tokens named; the rest are counted."""
-
-DIGITS = 12
-"""Hexadecimal digits of a digest that are shown."""
-
 
 def brief(review: Review) -> str:
-    """Tell a candidate in one line, and each event that moved in one more."""
+    """Tell a candidate in one line, and each event that moved and each check that found something in one more."""
     head = f"{review.place}: {review.candidate.change}: {_overall(review)}"
-    return "\n".join([head, *(f"  {_event(one)}{_worst(one)}" for one in review.events if one.moved)])
+    moved = [f"{_event(one)}{_worst(one)}" for one in review.events if one.moved]
+    return "\n".join([head, *(f"  {line}" for line in (*moved, *_found(review.candidate)))])
 
 
 def whole(review: Review) -> str:
@@ -78,7 +75,7 @@ def table(status: Status) -> list[str]:
 def _provenance(candidate: Candidate) -> list[str]:
     commit = "in no repository" if candidate.commit is None else f"at commit {candidate.commit[:DIGITS]}"
     lines = [f"made {candidate.made:%Y-%m-%d %H:%M} UTC by {candidate.target}, {commit}"]
-    lines += [f"uncommitted then: {_listed(candidate.unclean)}"] if candidate.unclean else []
+    lines += [f"uncommitted then: {some(candidate.unclean)}"] if candidate.unclean else []
     libraries = ", ".join(f"{name} {version}" for name, version in candidate.libraries.items())
     lines += [f"with {libraries}; on {candidate.processor}", f"weights {candidate.weights[:DIGITS]}"]
     lines += [] if candidate.finite else ["not finite: some logits are no numbers"]
@@ -88,7 +85,9 @@ def _provenance(candidate: Candidate) -> list[str]:
 
 def _against(review: Review) -> list[str]:
     if review.against is None:
-        return ["nothing to compare it with"]
+        return ["nothing accepted to compare it with"]
+    if review.drift is None:
+        return [f"not compared: the golden of {review.against} is not the one that was accepted"]
     if review.against == review.place:
         return ["compared with the accepted golden of its name"]
     return [f"compared with revision {review.against.revision}"]
@@ -110,7 +109,7 @@ def _drift(drift: Drift) -> str:
     parts.append(f"KL {_kl(drift)}")
     if drift.flips:
         margins = sorted((flip.margin for flip in drift.flips), reverse=True)
-        shown = _listed([f"{margin:.3g}" for margin in margins])
+        shown = some([f"{margin:.3g}" for margin in margins])
         parts.append(f"next tokens changed: {len(margins):,}, by margins of {shown}")
     return "; ".join(parts)
 
@@ -160,27 +159,33 @@ def _arms(event: EventReview) -> list[str]:
         return ["arms: none ran"]
     if not event.differ:
         return [f"arms: all {ran} cases agree"]
-    agree = f": {_listed(event.agree)}" if event.agree else ""
+    agree = f": {some(event.agree)}" if event.agree else ""
     return [
         f"arms: {len(event.agree)} of {ran} cases agree{agree}",
-        f"arms: {len(event.differ)} do not: {_listed(event.differ)}",
+        f"arms: {len(event.differ)} do not: {some(event.differ)}",
     ]
 
 
 def _checks(candidate: Candidate) -> list[str]:
     """Say what each check found first, and in how many cases."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    first: dict[Check, str] = {}
     for case in candidate.cases:
-        for check in dict.fromkeys(told.check for told in case.told):
-            first = next(told for told in case.told if told.check == check)
-            found.setdefault(check, []).append((case.id, first.message.replace("\n", "\n    ")))
-    ran = sum(case.outcome != Outcome.UNSUPPORTED for case in candidate.cases)
-    if not found:
-        return [f"checks: none found anything in {ran} cases"]
-    return [
-        f"check {check} found something in {len(cases)} of {ran} cases, first {cases[0][0]}: {cases[0][1]}"
-        for check, cases in found.items()
-    ]
+        for told in case.told:
+            message = told.message.replace("\n", "\n    ")
+            first.setdefault(told.check, f"first {case.id}: {message}")
+    if not first:
+        return [f"checks: none found anything in {_ran(candidate)} cases"]
+    return [f"{found}, {says}" for found, says in zip(_found(candidate), first.values(), strict=True)]
+
+
+def _found(candidate: Candidate) -> list[str]:
+    """Say of each check that found something in how many cases."""
+    counts = Counter(check for case in candidate.cases for check in dict.fromkeys(told.check for told in case.told))
+    return [f"check {check} found something in {count} of {_ran(candidate)} cases" for check, count in counts.items()]
+
+
+def _ran(candidate: Candidate) -> int:
+    return sum(case.outcome is not Outcome.UNSUPPORTED for case in candidate.cases)
 
 
 def _histories(number: int) -> str:
@@ -194,8 +199,3 @@ def _allowances(share: float) -> str:
 def _kl(drift: Drift) -> str:
     """Write the divergence; of what compact goldens keep it is a lower bound."""
     return f"{drift.kl:.2g}" if drift.exact else f"at least {drift.kl:.2g}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

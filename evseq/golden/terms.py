@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["FormWord", "Need", "TargetTerms", "Terms"]
+__all__ = ["FormWord", "Limits", "Need", "Relation", "TargetTerms", "Terms"]
 
 
 class Need(StrEnum):
@@ -15,6 +15,23 @@ class Need(StrEnum):
 
     REQUIRED = "required"
     OPTIONAL = "optional"
+
+
+class Relation(StrEnum):
+    """How a revision came from its parent."""
+
+    SAME = "same"  # exported again: no drift beyond allowance
+    CONVERTED = "converted"  # as far off as rounding weights and activations to float32 explains
+    APPROXIMATED = "approximated"  # quantised, pruned, in half precision: within limits that are written down
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an approximation may do, over all scripts: KL in nats at any history, next-token flips above a margin."""
+
+    max_kl: float
+    max_flips: int
+    margin: float
 
 
 class FormWord(StrEnum):
@@ -52,3 +69,19 @@ class Terms:
     witness: bool = False
     form: FormWord = FormWord.AUTO
     targets: Mapping[str, TargetTerms] = field(default_factory=dict)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a run may write anything beside goldens."""
+        return self.update or self.witness
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags that hold a run to the same goldens, those aside that are where they usually are."""
+        usual = None if self.project is None else self.project / "goldens"
+        elsewhere = self.root is not None and self.root != usual
+        return (
+            *(("--goldens", str(self.root)) if elsewhere else ()),
+            *(("--revision", self.revision) if self.revision else ()),
+            *(("--require-goldens",) if self.require else ()),
+        )

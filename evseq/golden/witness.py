@@ -15,10 +15,13 @@ from evseq.cache.replacing import replacing
 from evseq.golden.lock import locked
 from evseq.golden.root import label_of
 
-__all__ = ["NUMERIC", "Errors", "Witness", "name_of", "read", "update"]
+__all__ = ["NUMERIC", "Errors", "Witness", "name_of", "read", "rounded", "update"]
 
 NUMERIC = ("numeric.device", "numeric.dtype", "numeric.attention", "numeric.library")
 """What a witness is about, in the order of its name. Not the processor: one that rounds otherwise shows as drift."""
+
+DIGITS = 3
+"""Significant digits of a figure in a file: enough to see it move, and the file stays small."""
 
 Error = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -74,6 +77,11 @@ class Witness(_Part):
     version: Literal[1] = 1
     numeric: dict[str, Any]
     scripts: dict[str, Errors] = {}
+
+
+def rounded(number: float) -> float:
+    """Return a figure as a witness and a ledger keep it."""
+    return float(f"{number:.{DIGITS}g}")
 
 
 def name_of(numeric: Mapping[str, Scalar]) -> str:

@@ -14,7 +14,7 @@ from evseq.cache.canonical import Scalar, canonical
 from evseq.cache.damage import Damage
 from evseq.geometry import Dtype
 from evseq.golden.histories import Histories
-from evseq.golden.witness import NUMERIC, Errors, name_of, read, update
+from evseq.golden.witness import NUMERIC, Errors, name_of, read, rounded, update
 from evseq.replay.group import Group, engine_options
 from evseq.replay.opening import RAISED
 from evseq.replay.recording import Recording
@@ -24,10 +24,10 @@ from evseq.verdict.allowance import allowance
 from evseq.verdict.result import Case, Note, Outcome, Witnessed
 from evseq.verdict.rounding import rounding
 
-__all__ = ["witnessed"]
+__all__ = ["Numerics", "witnessed"]
 
-DIGITS = 3
-"""Significant digits kept of an error: enough to see it move, and a file stays small."""
+Numerics = dict[tuple[str, Dtype, tuple[tuple[str, str], ...]], Mapping[str, Scalar]]
+"""What a witness is about, by target, dtype and options: read once a run, since it looks at every byte of weights."""
 
 WRITE = "--update-witness writes it anew"
 
@@ -39,18 +39,20 @@ def witnessed(
     target: Target,
     histories: Histories,
     folders: Sequence[Path],
+    numerics: Numerics,
     write: bool = False,
 ) -> tuple[Case, ...]:
     """Say of each case how its script's errors compare with the witness of its dtype, kernel, device and libraries.
 
     `cases` are all those of `group`, in its order. The first of `folders` that has the script is taken; with `write`,
-    the errors go to the very first, those of a kind of which a case failed aside. Raises CacheError where it refuses.
+    the errors go to the very first, those of a kind of which a case failed aside. `numerics` are those read so far in
+    this run; new ones are added. Raises CacheError where the folder refuses.
     """
     ended = list(cases)
     if group.references is None or group.tree is None:
         return tuple(ended)
     rows = histories.rows(group.tree)
-    for kind in _kinds(group, target):
+    for kind in _kinds(group, target, numerics):
         first = kind.places[0]
         errors, allowed = _errors(kind, group.references, histories, rows)
         said, note = _compared(errors, allowed, script=ended[first].script, files=[f / kind.name for f in folders])
@@ -80,20 +82,19 @@ class _Kind:
         return name_of(self.numeric)
 
 
-def _kinds(group: Group, target: Target) -> list[_Kind]:
+def _kinds(group: Group, target: Target, numerics: Numerics) -> list[_Kind]:
     """Sort cases in which anything was observed by the engine that did; one that cannot say what it is has no kind."""
-    engines: dict[tuple[Dtype, tuple[tuple[str, str], ...]], Mapping[str, Scalar]] = {}
     kinds: dict[str, _Kind] = {}
     for place, recording in enumerate(group.recordings):
         if not isinstance(recording, Recording) or not any(fed.nodes for fed in recording.fed):
             continue
         options = engine_options(recording.plan, target)
-        key = (recording.dtype, tuple(sorted(options.items())))
+        key = (target.text, recording.dtype, tuple(sorted(options.items())))
         with contextlib.suppress(*RAISED):
-            if key not in engines:  # reading an identity looks at every byte of the weights
+            if key not in numerics:
                 identity = target.engine(recording.dtype, options).identity()
-                engines[key] = {name: identity[name] for name in NUMERIC}
-            numeric = engines[key]
+                numerics[key] = {name: identity[name] for name in NUMERIC}
+            numeric = numerics[key]
             kind = kinds.setdefault(name_of(numeric), _Kind(numeric=numeric, dtype=recording.dtype))
             kind.places.append(place)
             kind.recordings.append(recording)
@@ -128,7 +129,7 @@ def _digest(histories: Histories) -> str:
 def _kept(errors: torch.Tensor) -> tuple[float | None, ...]:
     usable = (errors >= 0) & errors.isfinite()  # what is no number fails its case
     pairs = zip(errors.tolist(), usable.tolist(), strict=True)
-    return tuple(float(f"{error:.{DIGITS}g}") if known else None for error, known in pairs)
+    return tuple(rounded(error) if known else None for error, known in pairs)
 
 
 def _compared(errors: Errors, allowed: Sequence[float], *, script: str, files: Sequence[Path]) -> tuple[Witnessed, str]:

@@ -63,10 +63,12 @@ def keep(
     chosen: Sequence[CaseArms],
     group: Group,
     golden: Mapping[str, Any] | None = None,
+    forced: Mapping[tuple[int, ...], int] | None = None,
 ) -> None:
     """Write one group. Where there was nothing to compare with, an older file of that name is removed.
 
-    The plans are not written, only their digest: they follow from script, arms, description, tokens and choices.
+    `forced` are greedy ids that were not the model's own choice. The plans are not written, only their digest: they
+    follow from script, arms, description, tokens and choices.
     """
     references = group.references
     if references is None:
@@ -91,7 +93,7 @@ def keep(
         "description": _DESCRIPTION.dump_python(target.description, mode="json"),
         "arms": [dict(case.arms) for case in chosen],
         "tokenized": [[text, list(ids)] for text, ids in target.tokenized.items()],
-        "chosen": [[list(tokens), token] for tokens, token in target.chosen.items()],
+        "chosen": [[list(tokens), token] for tokens, token in {**target.chosen, **(forced or {})}.items()],
         "nodes": list(references.nodes),
         "references": {
             "deciding": references.deciding.value,

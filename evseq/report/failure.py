@@ -56,7 +56,11 @@ def alike(cases: Iterable[Case]) -> tuple[tuple[Case, ...], ...]:
 
 def _off(finding: Finding) -> float:
     """Return by how many logits a finding is off; 0 where it is not about logits."""
-    if finding.check not in (Check.PARITY, Check.GOLDEN, Check.CONTINUITY) or finding.actual is None or finding.expected is None:
+    if (
+        finding.check not in (Check.PARITY, Check.GOLDEN, Check.CONTINUITY)
+        or finding.actual is None
+        or finding.expected is None
+    ):
         return 0.0
     return abs(float(finding.actual) - float(finding.expected))
 

@@ -10,7 +10,7 @@ One line of type `run` comes first:
   evseq         version of evseq
   started       date and time, ISO 8601, UTC
   targets       the targets asked for
-  scripts       the script files asked for; "suite" is the shipped one
+  scripts       the script files asked for; "suite" is the shipped one, "quick" its smallest part
   settings      arms, arm, threads, record and those of goldens as they held
   libraries     version by name of python, torch, safetensors, transformers, null where not installed
 
@@ -20,6 +20,7 @@ One line of type `case` follows for each case when it ends:
   reason        why it is unsupported, or null
   promise       what the cache kind promises
   golden        the revision whose golden it was held to, or null
+  golden_share  the largest share of an allowance by which a logit was off the golden's, or null
   dtype         the number format of weights, cache and logits
   observations  compared next-token distributions
   findings      a list of {check, place, event, step, row, index, message, actual, expected, cause}, first divergence

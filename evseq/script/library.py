@@ -9,12 +9,25 @@ from evseq.errors import Problem, ScriptError, UsageError
 from evseq.script.document import Script, parse
 from evseq.script.source import read
 
-__all__ = ["PATTERN", "SUITE", "read_all"]
+__all__ = ["PATTERN", "QUICK", "SUITE", "quick", "quick_files", "read_all"]
 
 SUITE = Path(__file__).parent / "suite"
 """The shipped release suite."""
 
 PATTERN = "*.evseq.yaml"
+
+QUICK = SUITE / "quick.txt"
+"""Names of the fewest scripts of the suite that still catch every planted fault, a line each; the audit writes it."""
+
+
+def quick() -> tuple[str, ...]:
+    """Return the names of the scripts in the quick set."""
+    return tuple(QUICK.read_text(encoding="utf-8").split())
+
+
+def quick_files() -> tuple[Path, ...]:
+    """Return the files of the quick set."""
+    return tuple(SUITE / f"{name}{PATTERN.removeprefix('*')}" for name in quick())
 
 
 def read_all(names: Iterable[Path]) -> tuple[Script, ...]:

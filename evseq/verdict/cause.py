@@ -26,17 +26,22 @@ def preceded(evidence: Evidence, finding: Finding) -> Finding:
 
 
 def sided(finding: Finding, findings: Sequence[Finding]) -> Finding:
-    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, or both alike."""
-    by_check = {
-        check: {(found.step, found.row, found.index) for found in findings if found.check is check}
-        for check in (Check.PARITY, Check.GOLDEN)
-    }
-    here = (finding.step, finding.row, finding.index)
-    if finding.check is Check.PARITY and here in by_check[Check.GOLDEN]:
+    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, the other, or both."""
+    if finding.check not in (Check.PARITY, Check.GOLDEN):
+        return finding
+    here = [found for found in findings if _token(found) == _token(finding)]
+    missed = [found for found in here if found.check is Check.GOLDEN and found.expected is not None]
+    if not missed:
+        return finding
+    if missed[0].actual is None:
+        return _because(finding, "the uncached forward moved: the cached step still gives the accepted logits")
+    if any(found.check is Check.PARITY for found in here):
         return _because(finding, "the cached step moved: it misses the accepted logits too")
-    if finding.check is Check.GOLDEN and finding.actual is not None and here not in by_check[Check.PARITY]:
-        return _because(finding, "cached and uncached agree: both moved alike since the golden was accepted")
-    return finding
+    return _because(finding, "cached and uncached agree: both moved alike since the golden was accepted")
+
+
+def _token(finding: Finding) -> tuple[int, str | None, int | None]:
+    return finding.step, finding.row, finding.index
 
 
 def explained(cases: Sequence[Case]) -> tuple[Case, ...]:

@@ -13,6 +13,7 @@ from evseq.verdict.cause import preceded, sided
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
+from evseq.verdict.golden import golden_share
 from evseq.verdict.label import Label
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
 from evseq.verdict.rounding import rounding
@@ -44,6 +45,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         reason=None if findings or recording.fed else "raised, as allowed, before anything was observed",
         promise=kind.promise.value,
         golden=evidence.golden.revision if isinstance(evidence.golden, Accepted) else None,
+        golden_share=golden_share(evidence),
         dtype=recording.dtype.value,
         observations=sum(len(fed.nodes) for fed in recording.fed),
         findings=tuple(findings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evseq.script.cases import CaseArms
@@ -20,14 +21,13 @@ class Label:
     replay: str
 
 
-def label(script: Script, case: CaseArms, target: str, *, in_memory: bool, revision: str | None = None) -> Label:
-    """Return the label of one case on one target, held to the goldens of `revision` where somebody chose it."""
+def label(script: Script, case: CaseArms, target: str, *, in_memory: bool, held: Sequence[str] = ()) -> Label:
+    """Return the label of one case on one target; `held` are the flags that say to which goldens."""
     file = script.source.file
     if in_memory:
         only = {name: (str(value),) for name, value in case.arms.items()}
         replay = f"evseq.qualify(model, [{file!r}], settings=evseq.pipeline.Settings(only={only}))"
     else:
         arms = [word for name, value in case.arms.items() for word in ("--arm", f"{name}={value}")]
-        held = ["--revision", revision] if revision else []
         replay = shlex.join(["evseq", "run", file, "--target", target, *arms, *held])
     return Label(id=f"{script.name}[{case.id}][{target}]", target=target, replay=replay)

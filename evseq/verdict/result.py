@@ -173,6 +173,7 @@ class Case:
     reason: str | None = None  # why unsupported
     promise: str = "exact"
     golden: str | None = None  # the revision whose golden it was held to
+    golden_share: float | None = None  # the largest share of an allowance by which any logit is off it
     dtype: str = ""
     observations: int = 0
     findings: tuple[Finding, ...] = ()

@@ -44,11 +44,6 @@ class Worst:
 class AcceptedLogits(Protocol):
     """Rows of accepted logits, whole or in part."""
 
-    @property
-    def scale(self) -> Float[Tensor, " row"]:
-        """The largest magnitude in each accepted row."""
-        ...
-
     def quantities(
         self,
         rows: Sequence[int],
@@ -61,12 +56,12 @@ class AcceptedLogits(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A golden as a check sees it: `rows` finds the accepted row of a history by its node."""
+    """A golden as a check sees it: `rows` finds the accepted row of a history by its node, `scale` is by row."""
 
     revision: str
-    file: str
     rows: Mapping[int, int]
     logits: AcceptedLogits
+    scale: Float[Tensor, " row"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

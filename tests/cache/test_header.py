@@ -68,14 +68,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_sound_header_reads_back(path: Path) -> None:
-    header, order = encode(
+    header, order, seal = encode(
         kind=SealedKind.GOLDEN, identity=IDENTITY, digests=DIGESTS, scalars={"length": 3}, forms=FORMS
     )
     path.write_bytes(header + PAYLOAD)
 
     found = inspect_header(path)
 
-    assert order == ("long", "keys")
+    assert (order, seal) == (("long", "keys"), found.seal)
     assert (found.kind, found.digests, found.scalars) == (SealedKind.GOLDEN, DIGESTS, {"length": 3})
     assert found.identity.values == IDENTITY.values
     assert [(name, extent.dtype, extent.shape) for name, extent in found.extents.items()] == [

@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from evseq.cache.identity import Identity
-from evseq.geometry import Deciding
+from evseq.geometry import Deciding, Dtype
 from evseq.golden.candidate import Candidate, Change, JudgedCase, load, store
 from evseq.golden.forms import Full
 from evseq.golden.golden import Golden
 from evseq.golden.histories import TOP, Histories
 from evseq.golden.root import Place, Root
+from evseq.verdict.result import Outcome
 
 WEIGHTS = "3f" * 32
 
@@ -65,7 +66,7 @@ def make_candidate(make_golden: Callable[..., Golden]) -> Callable[..., Candidat
             "processor": "cpu",
             "finite": True,
             "repeats": True,
-            "cases": (JudgedCase(id="one[left]", outcome="passed"),),
+            "cases": (JudgedCase(id="one[left]", outcome=Outcome.PASSED, dtype=Dtype.FLOAT64),),
             "uses": (),
         }
         names = {"model": model, "revision": revision, "script": script, "seal": "", "weights": weights}

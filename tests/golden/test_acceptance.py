@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 
 from evseq.cache.damage import NotWritable
-from evseq.golden.acceptance import accept, chosen, reject
+from evseq.golden.acceptance import accept, reject
 from evseq.golden.candidate import Candidate
+from evseq.golden.choice import chosen
 from evseq.golden.golden import Golden, read
 from evseq.golden.ledger import Action, Entry, Figures, Ledger
-from evseq.golden.relation import Limits, Relation
 from evseq.golden.root import Place, Root
+from evseq.golden.terms import Limits, Relation
 
 Make = Callable[..., Candidate]
 
 ACCEPT = """
 import datetime, os, signal, sys
 from pathlib import Path
-from evseq.golden.acceptance import accept, chosen
+from evseq.golden.acceptance import accept
+from evseq.golden.choice import chosen
 from evseq.golden.root import Root
 
 def killing(last, function):
@@ -263,28 +265,6 @@ def test_the_folder_is_held_from_reading_to_moving(
     adopt(root)
 
     assert held == [True]
-
-
-class TestChosen:
-    @pytest.fixture(autouse=True)
-    def _four(self, root: Root, make_candidate: Make) -> None:
-        for one in ("big/v1/one", "small/v1/one", "small/v1/two", "small/v2/one"):
-            make_candidate(root, one)
-
-    @pytest.mark.parametrize(
-        ("filters", "expected"),
-        [
-            ({}, ["big/v1/one", "small/v1/one", "small/v1/two", "small/v2/one"]),
-            ({"model": "small"}, ["small/v1/one", "small/v1/two", "small/v2/one"]),
-            ({"scripts": ["t*", "one"], "revision": "v1"}, ["big/v1/one", "small/v1/one", "small/v1/two"]),
-        ],
-    )
-    def test_patterns_choose(self, root: Root, filters: dict[str, Any], expected: list[str]) -> None:
-        assert [str(one) for one in chosen(root, **filters)] == expected
-
-    def test_a_half_is_chosen_too(self, root: Root) -> None:
-        root.sidecar(place("small/v1/two")).unlink()
-        assert chosen(root, scripts=["two"]) == (place("small/v1/two"),)
 
 
 def test_rejecting_removes_both_halves_and_no_golden(root: Root, make_candidate: Make) -> None:

@@ -136,6 +136,15 @@ class TestNoFalseAlarm:
         assert Compact.of(flat).sums[0, 2].item() == 0.0
         assert float(worst(Compact.of(flat).quantities([0], observed, limits)).share.max()) <= 1
 
+    def test_nor_does_it_fail_a_log_sum_exp_that_is_nothing(self) -> None:
+        probabilities = [-1.1885192394256592, -1.2467864751815796, -2.3312530517578125, -1.1688404083251953]
+        row = torch.tensor([probabilities], dtype=torch.float64)
+        observed = row + 2.0**-52 * torch.tensor([1.0, 1.0, 1.0, 0.0])
+        limits = (observed - row).abs().amax(-1)
+
+        assert Compact.of(row).lse.abs().item() < 1e-9
+        assert float(worst(Compact.of(row).quantities([0], observed, limits)).share.max()) <= 1
+
     @given(
         seed=st.integers(0, 1 << 30),
         scale=st.sampled_from([1e-6, 1.0, 1e4]),
@@ -185,6 +194,18 @@ class TestWhatIsSeen:
         off = held(row, observed)
 
         assert off.name == (f"sum of bucket {place // BUCKET}",)
+        assert off.share.item() == pytest.approx(1.1, rel=0.01)
+
+    def test_the_last_bucket_is_allowed_no_more_than_it_has_entries(self) -> None:
+        row = logits()
+        order, _ = _projection(VOCAB, SEED)
+        outer = min(order.tolist()[4 * BUCKET :], key=lambda entry: float(row[0, entry]))
+        observed = row.clone()
+        observed[0, outer] -= 1.1 * (VOCAB - 4 * BUCKET) * ALLOWED
+
+        off = held(row, observed)
+
+        assert off.name == ("sum of bucket 4",)
         assert off.share.item() == pytest.approx(1.1, rel=0.01)
 
     def test_many_small_changes_in_one_direction(self) -> None:

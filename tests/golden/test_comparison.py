@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from candidates import adopt
 from evseq.errors import UsageError
 from evseq.golden.comparison import between
-from evseq.golden.root import Root
+from evseq.golden.root import Place, Root
 
 
 @pytest.fixture
@@ -57,3 +58,16 @@ class TestBetween:
         adopt(root, at="large/v3/crop")
         with pytest.raises(UsageError, match=r"'v3' and 'v2'\n  help: name two of one model$"):
             between(root, "v3", "v2")
+
+
+def test_a_golden_copied_over_another_is_not_compared(root: Root) -> None:
+    copied = root.golden(Place(model="small", revision="v2", script="crop"))
+    shutil.copy(root.golden(Place(model="small", revision="v1", script="crop")), copied)
+
+    with pytest.raises(UsageError) as refused:
+        between(root, "v2", "v1")
+
+    assert str(refused.value) == (
+        f"{copied}: is not the file that {root.ledger('small')} says was accepted\n"
+        "  help: take it from version control, or accept its candidate"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, LedgerError, append
-from evseq.golden.relation import Limits, Relation
+from evseq.golden.terms import Limits, Relation
 
 HELP = "\n  help: take the file back from version control; entries are only added, by `evseq golden accept` and `prune`"
 
@@ -268,10 +268,11 @@ class TestWords:
                 entry("v2", scripts={"one": "dd"}),
             )
         )
-        seals = [
-            ledger.seal(*of) for of in (("v1", "one"), ("v1", "two"), ("v1", "three"), ("v2", "one"), ("v3", "one"))
-        ]
-        assert seals == ["cc", None, None, "dd", None]
+        asked = [("v1", "one"), ("v1", "two"), ("v1", "three"), ("v2", "one"), ("v3", "one")]
+        assert [ledger.seal(*of) for of in asked] == ["cc", None, None, "dd", None]
+
+    def test_words_are_found_once(self) -> None:
+        assert (ledger := Ledger(entries=(entry("v1"),))).words("v1") is ledger.words("v1")
 
     def test_labels_are_those_that_still_stand_for_the_weights(self) -> None:
         ledger = Ledger(
@@ -290,8 +291,7 @@ class TestWords:
 
     def test_the_latest_other_revision_has_goldens(self) -> None:
         ledger = Ledger(entries=(entry("v1"), entry("v2"), entry("v2", action=Action.PRUNED, scripts={"one": None})))
-        found = [ledger.latest_revision(other_than=label) for label in ("v3", "v1")]
-        assert found == ["v1", None]
+        assert [ledger.latest_revision(other_than=label) for label in ("v3", "v1")] == ["v1", None]
 
 
 def test_a_key_given_twice_is_no_way_around_the_chain(three: Path) -> None:

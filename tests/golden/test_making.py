@@ -21,7 +21,7 @@ from evseq.golden.root import Place, Root
 from evseq.golden.terms import FormWord, Terms
 from evseq.history import Path as History
 from evseq.pipeline import Settings, run
-from evseq.verdict.result import Exit
+from evseq.verdict.result import Check, Exit, Outcome
 from playing import DOUBLE, lines, script
 
 FULL = "reference:full"
@@ -106,7 +106,9 @@ def test_it_tells_its_review_all_it_needs(tmp_path: Path) -> None:
     assert (candidate.finite, candidate.repeats, candidate.commit, candidate.unclean) == (True, True, None, ())
     assert sorted(candidate.libraries) == ["evseq", "python", "torch"]
     assert candidate.weights.startswith("77a0c42a5850")
-    assert candidate.cases == (JudgedCase(id="case[float64][reference:full]", outcome="passed"),)
+    assert candidate.cases == (
+        JudgedCase(id="case[float64][reference:full]", outcome=Outcome.PASSED, dtype=Dtype.FLOAT64),
+    )
     assert candidate.uses == (
         Use(event="prefill", place="case.evseq.yaml:7:5", rows=(("a", 0, 0), ("a", 1, 1), ("a", 2, 2))),
         Use(event="append", place="case.evseq.yaml:8:5", rows=(("a", 3, 3), ("a", 4, 4))),
@@ -117,8 +119,8 @@ def test_what_another_check_said_is_in_it_and_what_this_one_said_is_not(tmp_path
     candidate, _ = made(tmp_path, "planted.sides:cached_side")
 
     (case,) = candidate.cases
-    assert {told.check for told in case.told} == {"parity"}
-    assert case.told[0] == Told(check="parity", place="case.evseq.yaml:7:5", message=case.told[0].message)
+    assert {told.check for told in case.told} == {Check.PARITY}
+    assert case.told[0] == Told(check=Check.PARITY, place="case.evseq.yaml:7:5", message=case.told[0].message)
 
 
 def test_none_is_written_where_nothing_would_change(tmp_path: Path) -> None:
@@ -165,16 +167,73 @@ def test_the_accepted_golden_stays_until_the_candidate_is_accepted(tmp_path: Pat
     assert read(Root(folder=tmp_path).golden(PLACE)).seal == before
 
 
+def test_one_that_is_no_longer_true_goes_with_the_next_update(tmp_path: Path) -> None:
+    accepted([LONGER], FULL, terms(tmp_path, FULL))
+    made(tmp_path, "planted.sides:both_sides")
+
+    result = held([LONGER], FULL, update(terms(tmp_path, FULL)))
+
+    assert (result.exit, list(Root(folder=tmp_path).candidates())) == (Exit.PASSED, [])
+
+
+def test_a_folder_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "goldens").write_text("a file")
+
+    with pytest.raises(UsageError) as refused:
+        held([LONGER], FULL, update(terms(tmp_path / "goldens", FULL)))
+
+    assert str(refused.value) == (
+        f"{tmp_path / 'goldens'}: goldens cannot be written: File exists\n  help: name a folder you may write to"
+    )
+
+
+def test_a_script_that_nobody_would_find_again_gets_none(tmp_path: Path) -> None:
+    odd = script("rows: {a: [1, 2]}\nevents:\n  - prefill: [a]\n", file="odd.yaml")
+
+    with pytest.raises(UsageError, match=r"call it odd\.evseq\.yaml"):
+        held([odd], FULL, update(terms(tmp_path, FULL)))
+
+
 def test_without_a_folder_there_is_nowhere_to_write() -> None:
     said = replace(terms(Path(), FULL), root=None, update=True)
 
-    with pytest.raises(UsageError, match="no folder of goldens to write candidates to"):
+    with pytest.raises(UsageError, match="no folder of goldens to write to"):
         held([LONGER], FULL, said)
 
 
-def test_none_is_made_of_a_planted_fault(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no goldens are made of a planted fault"):
-        held([LONGER], "reference:full+rewind-to-nothing", update(terms(tmp_path)))
+def test_none_is_made_of_a_planted_fault_nor_of_what_runs_beside_it(tmp_path: Path) -> None:
+    said = update(terms(tmp_path, FULL))
+
+    with pytest.raises(UsageError, match="nothing is kept of a planted fault"):
+        run([LONGER], [FULL, f"{FULL}+rewind-to-nothing"], settings=Settings(only=DOUBLE, goldens=said))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_scripts_of_one_name_would_share_a_golden(tmp_path: Path) -> None:
+    twin = script("rows: {a: [1, 2]}\nevents:\n  - prefill: [a]\n", file="twin.evseq.yaml")
+
+    with pytest.raises(UsageError) as refused:
+        held([LONGER, twin], FULL, update(terms(tmp_path, FULL)))
+
+    assert str(refused.value) == (
+        "twin.evseq.yaml: name: case.evseq.yaml is called 'case' too, and goldens go by name\n"
+        "  help: give one of them another name"
+    )
+
+
+def test_a_model_that_cannot_be_asked_is_told_by_its_cases(tmp_path: Path) -> None:
+    result = held([LONGER], "planted.raising:uncached", update(terms(tmp_path)))
+
+    assert {finding.check for case in result.cases for finding in case.findings} == {Check.REFERENCE}
+    assert result.candidates == ()
+
+
+def test_one_that_replaces_a_golden_not_to_be_used_is_changed(tmp_path: Path) -> None:
+    accepted([LONGER], FULL, terms(tmp_path, FULL))
+    Root(folder=tmp_path).golden(PLACE).unlink()
+
+    assert made(tmp_path)[0].change is Change.CHANGED
 
 
 @dataclass(kw_only=True)

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from candidates import adopt, failed, golden, propose
-from evseq.cache.damage import NotThere
 from evseq.errors import CacheError
 from evseq.golden.candidate import Change, JudgedCase
 from evseq.golden.golden import write
 from evseq.golden.ledger import LedgerError
+from evseq.golden.refusals import Refused
 from evseq.golden.review import Token, review
 from evseq.golden.root import Place, Root
+from evseq.verdict.result import Outcome
 
 MOVED = (1, 1, 1.5)
 FLIPPED = (1, 1, 0.5)
@@ -29,20 +30,25 @@ class TestAgainst:
         propose(root, MOVED, change=Change.CHANGED)
         assert review(root, place).against == place
 
-    def test_a_changed_one_whose_golden_is_gone_is_an_error(self, root: Root) -> None:
-        place = propose(root, change=Change.CHANGED)
-        with pytest.raises(NotThere):
-            review(root, place)
+    @pytest.mark.parametrize("change", Change)
+    def test_what_is_compared_does_not_hang_on_what_the_candidate_says(self, root: Root, change: Change) -> None:
+        adopt(root, at="small/v0/crop")
+        place = adopt(root)
+        propose(root, MOVED, change=change)
+        assert review(root, place).against == place
 
-    def test_a_golden_that_ships_with_evseq_is_behind_the_projects_own(
-        self, root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("evseq.golden.review.PACKAGED", tmp_path / "packaged")
+    def test_a_golden_that_the_ledger_does_not_vouch_for_is_not_compared(self, root: Root) -> None:
+        place = adopt(root)
+        write(root.golden(place), golden(MOVED))
+        propose(root, MOVED, change=Change.CHANGED)
+        found = review(root, place)
+        assert (found.against, found.drift) == (place, None)
+
+    def test_a_golden_that_nobody_accepted_is_none(self, root: Root) -> None:
         place = propose(root, MOVED, change=Change.CHANGED)
-        write(Root(folder=tmp_path / "packaged").golden(place), golden())
-        drift = review(root, place).drift
-        assert drift is not None
-        assert len(drift.moved) == 1
+        write(root.golden(place), golden())
+        found = review(root, place)
+        assert (found.against, found.drift) == (None, None)
 
     def test_a_new_one_is_compared_with_the_last_other_revision(self, root: Root) -> None:
         adopt(root, at="small/v1/crop")
@@ -56,6 +62,12 @@ class TestAgainst:
         propose(root, MOVED, at="small/v2/crop", change=Change.CHANGED)
         named = review(root, Place(model="small", revision="v2", script="crop"), parent="v1")
         assert named.against == Place(model="small", revision="v1", script="crop")
+
+    def test_a_parent_that_was_never_accepted_is_refused(self, root: Root) -> None:
+        adopt(root, at="small/v1/crop")
+        place = propose(root, at="small/v2/crop")
+        with pytest.raises(Refused, match=r"no revision 'v11' was accepted\n  help: did you mean 'v1'\?"):
+            review(root, place, parent="v11")
 
     def test_a_parent_without_the_script_leaves_nothing_to_compare_with(self, root: Root) -> None:
         adopt(root, at="small/v1/other")
@@ -119,12 +131,12 @@ class TestArms:
             assert (len(event.agree), event.differ) == (2, ())
 
     def test_a_case_differs_at_the_event_where_a_check_found_something(self, root: Root) -> None:
-        cases = (failed("left"), JudgedCase(id="right", outcome="passed"))
+        cases = (failed("left"), JudgedCase(id="right", outcome=Outcome.PASSED))
         prefill, append = review(root, propose(root, cases=cases)).events
         assert (prefill.agree, prefill.differ) == (("right",), ("crop[left][reference:full]",))
         assert (len(append.agree), append.differ) == (2, ())
 
     def test_an_unsupported_case_says_nothing(self, root: Root) -> None:
-        cases = (JudgedCase(id="left", outcome="unsupported"),)
+        cases = (JudgedCase(id="left", outcome=Outcome.UNSUPPORTED),)
         prefill, _ = review(root, propose(root, cases=cases)).events
         assert (prefill.agree, prefill.differ) == ((), ())

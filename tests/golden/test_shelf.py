@@ -16,6 +16,7 @@ from evseq.golden.root import Place, Root
 from evseq.golden.terms import Need, Terms
 from evseq.pipeline import Settings, read_scripts, run
 from evseq.script.library import SUITE
+from evseq.verdict.result import Outcome
 from playing import DOUBLE, lines, script
 
 FULL, WINDOW = "reference:full", "reference:window"
@@ -37,6 +38,7 @@ events:
 """)
 
 START = "case.evseq.yaml:7:5: prefill: golden:"
+UPDATE = "--update-goldens writes a candidate"
 PLACE = Place(model="small", revision="v1", script="case")
 
 
@@ -105,6 +107,44 @@ def test_an_edited_ledger_vouches_for_nothing(root: Root) -> None:
     ledger.write_text(ledger.read_text().replace("reason: a test", "reason: another"))
 
     assert f"{START} {ledger}:2: revision 'v1' of 2026-11-29: a line of this entry was edited" in told(root)[0]
+
+
+def test_a_golden_that_was_accepted_and_is_gone_is_no_matter_of_choice(root: Root) -> None:
+    root.golden(PLACE).unlink()
+
+    (line,) = told(root)
+    assert line == (
+        f"{START} {root.golden(PLACE)} is not there, though {root.ledger('small')} says it was accepted: take it from "
+        "version control"
+    )
+
+
+def test_a_label_somebody_names_must_have_a_golden(root: Root) -> None:
+    (line,) = told(root, WINDOW, revision="v9")
+    assert line == f"{START} no golden of small/v9/case; other weights have some as revision v1; {UPDATE}"
+
+
+def test_a_model_that_does_not_say_what_it_is_fails_where_a_golden_is_required(tmp_path: Path) -> None:
+    result = held([APPEND], "planted.sides:nobody", terms(tmp_path, "planted.sides:nobody"))
+
+    told = "the model does not say whose goldens it is to be held to: its identity has no weights.source"
+    assert lines(result) == [f"{START} {told}"]
+
+
+def test_ids_that_a_golden_forces_are_forced_in_no_other_script(tmp_path: Path) -> None:
+    root = Root(folder=tmp_path)
+    accepted([GREEDY], FULL, terms(tmp_path, FULL))
+    golden = read(root.golden(PLACE))
+    write(
+        root.golden(PLACE),
+        replace(golden, greedy={prefix: (token + 1) % 64 for prefix, token in golden.greedy.items()}),
+    )
+    _vouch(root)
+    other = script(GREEDY.source.text.partition("about: A test.\n")[2], name="other")
+
+    result = held([GREEDY, other], FULL, terms(tmp_path, FULL, need=Need.OPTIONAL))
+
+    assert {case.script: case.outcome for case in result.cases} == {"case": Outcome.FAILED, "other": Outcome.PASSED}
 
 
 def test_a_damaged_golden_is_told_by_its_error(root: Root) -> None:

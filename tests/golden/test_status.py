@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evseq.cache.damage import NotWritable
-from evseq.golden.acceptance import accept, chosen
+from evseq.golden.acceptance import accept
 from evseq.golden.candidate import Candidate, Change
+from evseq.golden.choice import chosen
 from evseq.golden.ledger import Action, Ledger, LedgerError
 from evseq.golden.refusals import Refused
 from evseq.golden.root import Place, Root
-from evseq.golden.status import project_scripts, prune, status
+from evseq.golden.status import Status, prune, status
 
 Make = Callable[..., Candidate]
 
@@ -28,7 +29,8 @@ def adopt(root: Root) -> None:
 
 
 def problems(root: Root, *scripts: str) -> tuple[str, ...]:
-    return status(root, scripts=scripts or ("one", "two")).problems
+    """Return what is not in order, a line each."""
+    return tuple(f"{path}: {told}" for path, told in status(root, scripts=scripts or ("one", "two")).problems)
 
 
 @pytest.fixture
@@ -100,8 +102,8 @@ class TestStatus:
         found = status(tidy, scripts=("one", "two"))
         assert (found.accepted, found.problems) == ((TWO,), found.damaged)
         assert len(found.damaged) == 1
-        assert found.damaged[0].startswith(f"{tidy.golden(ONE)}: ")
-        assert found.damaged[0].endswith(": the copy was cut short: copy the file again, or write it again")
+        assert found.damaged[0][0] == str(tidy.golden(ONE))
+        assert found.damaged[0][1].endswith(": the copy was cut short: copy the file again, or write it again")
 
     def test_a_candidate_left_over(self, tidy: Root, make_candidate: Make) -> None:
         make_candidate(tidy, change=Change.FORMAT)
@@ -136,8 +138,10 @@ class TestStatus:
         found = status(tidy, scripts=("one", "two"))
         assert (found.accepted, found.unvouched, found.problems) == ((), (), found.ledgers)
         assert len(found.ledgers) == 1
-        assert found.ledgers[0].startswith(f"{ledger}:2: revision 'v1' of 2026-03-02: a line of this entry was edited")
-        assert "\n" not in found.ledgers[0]
+        path, told = found.ledgers[0]
+        assert path == f"{ledger}:2"
+        assert told.startswith("revision 'v1' of 2026-03-02: a line of this entry was edited")
+        assert "\n" not in told
 
     @pytest.mark.parametrize("name", ["one.safetensors", "v1/notes.txt", "v1/deep/one.safetensors", "v1/x.candidate"])
     def test_a_stray_file(self, tidy: Root, name: str) -> None:
@@ -194,6 +198,27 @@ class TestPrune:
             self.ask(tidy, delete=True, **says)
         assert tidy.golden(TWO).exists()
 
+    def test_it_travels_alone(self, tidy: Root, git: Callable[..., str], tmp_path: Path) -> None:
+        (tmp_path / "other.py").touch()
+        git("add", "other.py")
+        with pytest.raises(Refused, match=r"have uncommitted changes: other\.py: golden changes travel alone"):
+            self.ask(tidy, delete=True)
+        assert tidy.golden(TWO).exists()
+
+    def test_what_is_unused_is_read_while_the_folder_is_held(self, tidy: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        held: list[bool] = []
+
+        def watched(root: Root, *, scripts: Collection[str]) -> Status:
+            held.append((root.folder / ".evseq-lock.tmp").exists())
+            return status(root, scripts=scripts)
+
+        monkeypatch.setattr("evseq.golden.status.status", watched)
+        self.ask(tidy, delete=True)
+        assert held == [True]
+
+    def test_where_there_is_no_folder_nothing_is_deleted(self, root: Root) -> None:
+        assert self.ask(root, delete=True) == ()
+
     def test_a_broken_ledger_keeps_everything(self, tidy: Root) -> None:
         tidy.ledger("small").write_text("a: 1\n")
         with pytest.raises(LedgerError):
@@ -206,37 +231,3 @@ class TestPrune:
         with pytest.raises(NotWritable, match=r"two.safetensors: cannot be removed: "):
             self.ask(tidy, delete=True)
         assert Ledger.read(tidy.ledger("small")).seal("v1", "two")
-
-
-class TestProjectScripts:
-    def test_names_come_from_the_scripts(self, tmp_path: Path) -> None:
-        (tmp_path / "deep" / "er").mkdir(parents=True)
-        (tmp_path / "a.evseq.yaml").write_text("evseq: 1\nname: called-so\n")
-        (tmp_path / "deep" / "er" / "b.evseq.yaml").write_text("name: other\n")
-        (tmp_path / "c.yaml").write_text("name: no-script\n")
-        assert project_scripts(tmp_path) == {"called-so", "other"}
-
-    @pytest.mark.parametrize("text", ["a: [", "name: 7", "- name", "", "name: [x]", "\x00"])
-    def test_one_that_cannot_be_read_is_called_as_its_file_is(self, tmp_path: Path, text: str) -> None:
-        (tmp_path / "broken.evseq.yaml").write_text(text)
-        assert project_scripts(tmp_path) == {"broken"}
-
-    @pytest.mark.parametrize("folder", [".hidden", ".nox", "build", "dist", "node_modules"])
-    def test_copies_are_not_the_projects(self, tmp_path: Path, folder: str) -> None:
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "a.evseq.yaml").write_text("name: a\n")
-        assert project_scripts(tmp_path) == frozenset()
-
-    def test_virtual_environments_are_not_the_projects(self, tmp_path: Path) -> None:
-        (tmp_path / "env" / "lib").mkdir(parents=True)
-        (tmp_path / "env" / "pyvenv.cfg").touch()
-        (tmp_path / "env" / "lib" / "a.evseq.yaml").write_text("name: a\n")
-        assert project_scripts(tmp_path) == frozenset()
-
-    def test_links_to_folders_are_followed_once(self, tmp_path: Path) -> None:
-        (tmp_path / "elsewhere").mkdir()
-        (tmp_path / "elsewhere" / "a.evseq.yaml").write_text("name: a\n")
-        (tmp_path / "project").mkdir()
-        (tmp_path / "project" / "scripts").symlink_to(tmp_path / "elsewhere")
-        (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "project")
-        assert project_scripts(tmp_path / "project") == {"a"}

@@ -12,6 +12,7 @@ from evseq.golden.review import review
 from evseq.golden.root import Root
 from evseq.golden.status import status
 from evseq.golden.telling import brief, compared, table, whole
+from evseq.verdict.result import Check, Outcome
 
 FLIPPED = (1, 1, 0.5)
 
@@ -28,7 +29,7 @@ class TestWhole:
             "  made 2026-03-01 09:30 UTC by reference:full, at commit c0ffeec0ffee\n"
             "  with evseq 0.1.0, torch 2.13.0; on cpu, x86_64, AVX2\n"
             "  weights 3f3f3f3f3f3f\n"
-            "  nothing to compare it with\n"
+            "  nothing accepted to compare it with\n"
             "  3 histories\n"
             "\n"
             "  crop.evseq.yaml:8:5: prefill: 2 histories\n"
@@ -67,6 +68,12 @@ class TestWhole:
         told = whole(review(root, propose(root, at="small/v2/crop")))
         assert "\n  compared with revision v1\n  0 of 3 histories moved, at most 0 allowances; KL 0\n" in told
 
+    def test_a_golden_that_is_not_the_accepted_one_is_told(self, root: Root) -> None:
+        place = adopt(root)
+        root.golden(place).unlink()
+        told = whole(review(root, propose(root, change=Change.CHANGED)))
+        assert "\n  not compared: the golden of small/v1/crop is not the one that was accepted\n  3 hist" in told
+
     def test_a_new_form(self, root: Root) -> None:
         adopt(root)
         place = propose(root, form=Compact, change=Change.FORMAT)
@@ -82,7 +89,7 @@ class TestWhole:
         assert told[6] == "  not repeated: the same truth computed twice had other bits"
 
     def test_arms_that_did_not_run(self, root: Root) -> None:
-        place = propose(root, cases=(JudgedCase(id="crop[left]", outcome="unsupported"),))
+        place = propose(root, cases=(JudgedCase(id="crop[left]", outcome=Outcome.UNSUPPORTED),))
         assert "prefill: 2 histories\n    arms: none ran\n" in whole(review(root, place))
 
     def test_many_next_tokens_are_counted(self, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +108,14 @@ class TestBrief:
             "small/v1/crop: changed: 1 of 3 histories moved, at most 500 allowances; KL 0.031\n"
             "  crop.evseq.yaml:8:5: prefill: 1 of 2 histories moved, at most 500 allowances: "
             "row 'a' index 1: logit 1 is 1.5, accepted 2: off by 0.5, allowed 0.001"
+        )
+
+    def test_each_check_that_found_something_has_one(self, root: Root) -> None:
+        cases = (failed("left"), failed("right", check=Check.ACCOUNTING), CASES[1])
+        assert brief(review(root, propose(root, cases=cases))) == (
+            "small/v1/crop: new: 3 histories\n"
+            "  check parity found something in 1 of 3 cases\n"
+            "  check accounting found something in 1 of 3 cases"
         )
 
     def test_what_did_not_move_has_none(self, root: Root) -> None:

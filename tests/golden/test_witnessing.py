@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from evseq.geometry import Dtype
 from evseq.golden.histories import Histories, arranged
 from evseq.golden.witness import read
-from evseq.golden.witnessing import witnessed
+from evseq.golden.witnessing import Numerics, witnessed
 from evseq.pipeline import Run, Settings
 from evseq.replay.group import Group, observe
 from evseq.replay.target import Target
@@ -43,13 +44,14 @@ class Played:
     target: Target
     histories: Histories
 
-    def told(self, *folders: Path, write: bool = False) -> tuple[Case, ...]:
+    def told(self, *folders: Path, write: bool = False, numerics: Numerics | None = None) -> tuple[Case, ...]:
         return witnessed(
             self.cases,
             group=self.group,
             target=self.target,
             histories=self.histories,
             folders=folders,
+            numerics={} if numerics is None else numerics,
             write=write,
         )
 
@@ -153,6 +155,14 @@ class TestReading:
         assert told.drift is not None
         assert 0.1 < told.drift < 1.0
         assert [case.outcome for case in noisy] == [Outcome.PASSED, Outcome.PASSED]
+
+    def test_what_an_engine_is_is_read_once_a_run(
+        self, single: Played, written: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        numerics: Numerics = {}
+        before = single.told(written, numerics=numerics)
+        monkeypatch.setattr(type(single.target.engine(Dtype.FLOAT32)), "identity", None)
+        assert single.told(written, numerics=numerics) == before
 
     def test_no_witness_is_said_and_passes(self, single: Played, tmp_path: Path) -> None:
         cases = single.told(tmp_path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evseq.cache.canonical import Scalar
 from evseq.engines.reference import loader as healthy
 from evseq.engines.reference.engine import ReferenceEngine
 from evseq.engines.reference.session import ReferenceSession
@@ -70,3 +71,30 @@ def cached_side() -> Turned:
 def uncached_side() -> Turned:
     """Change the base in the uncached forward."""
     return Turned(cached=False, uncached=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class Nameless:
+    """The healthy engine, which does not say whose weights it has."""
+
+    engine: ReferenceEngine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def identity(self) -> Mapping[str, Scalar]:
+        known = self.engine.identity()
+        return {name: known[name] for name in known if name != "weights.source"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anonymous(Turned):
+    """Loads nameless engines."""
+
+    def load(self, dtype: Dtype, options: Mapping[str, str]) -> Any:
+        return Nameless(engine=_engine(dtype, turned=False))
+
+
+def nobody() -> Anonymous:
+    """Leave the weights out of the identity."""
+    return Anonymous(cached=False, uncached=False)

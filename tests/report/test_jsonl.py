@@ -69,6 +69,7 @@ class TestJsonLines:
             "notes": [],
             "margin": {"deviation": 1.0, "err": 0.0, "allowed": 4.1e-13, "fraction": 1.0 / 4.1e-13},
             "golden": None,
+            "golden_share": None,
             "errors": {"cached": 1.0, "uncached": 0.0, "ratio": None},
             "witnessed": None,
             "peak_cache_bytes": 12800,

@@ -57,6 +57,15 @@ class TestVerdict:
             "  leaves 2; forwards: oracle 4, reference 5, replay 3",
         ]
 
+    def test_goldens_are_told_with_the_share_they_leave(self, result: Result, passed: Case) -> None:
+        near = replace(passed, id="near", golden="v1", golden_share=0.1)
+        far = replace(passed, id="far", golden="v1", golden_share=0.4)
+        told = verdict(replace(result, cases=(near, far)))
+        assert told[1] == (
+            "  reference:full: 2 passed; promise exact; goldens of v1; float64 judged; float32, bfloat16 not judged"
+        )
+        assert "  float64: at most 0.4 of an allowance from a golden, in far" in told
+
     def test_a_target_without_cases_is_named(self, result: Result) -> None:
         empty = replace(result, cases=(), judged=())
         assert verdict(empty)[1] == "  reference:full: no cases"

@@ -53,6 +53,7 @@ def test_a_healthy_engine_is_held_to_it_in_every_arm_and_dtype(root: Path) -> No
     assert {case.dtype for case in result.cases} == {"float64", "float32", "bfloat16"}
     assert lines(result) == []
     assert [note for case in result.cases for note in case.notes] == []
+    assert all(0 < (case.golden_share or 0) < 1 for case in result.cases)
 
 
 def test_a_fault_on_both_sides_turns_golden_red_and_leaves_parity_silent(root: Path) -> None:
@@ -76,16 +77,25 @@ def test_a_fault_on_the_cached_side_turns_both_red(root: Path, dtype: str) -> No
     assert failed(result)[0].findings[0].cause == "the cached step moved: it misses the accepted logits too"
 
 
-def test_a_fault_on_the_uncached_side_leaves_golden_silent(root: Path) -> None:
+def test_a_fault_on_the_uncached_side_turns_both_red_and_is_told_apart(root: Path) -> None:
     result = held([APPEND], UNCACHED, terms(root, UNCACHED))
 
-    assert {finding.check for case in result.cases for finding in case.findings} == {Check.PARITY}
+    assert {finding.check for case in result.cases for finding in case.findings} == {Check.PARITY, Check.GOLDEN}
+    red = [finding for finding in failed(result)[0].findings if finding.check is Check.GOLDEN]
+    told = "golden: the uncached forward: logit # is #, accepted # at revision v1: off by #, allowed # in float64"
+    assert without_numbers(str(red[0])) == f"{SHOWN}: {told}"
+    assert failed(result)[0].findings[0].cause == (
+        "the uncached forward moved: the cached step still gives the accepted logits"
+    )
 
 
 def test_a_history_that_the_golden_lacks_is_told_where_it_begins(root: Path) -> None:
     result = held([LONGER], HEALTHY, terms(root, HEALTHY))
 
-    told = "script, or what its rows hold, was changed since; --update-goldens writes a candidate"
+    told = (
+        "script, or what its rows hold, was changed since, or it is of another script of this name; --update-goldens "
+        "writes a candidate"
+    )
     where = "case.evseq.yaml:9:5: append: row 'a' index 9: golden"
     assert lines(result) == [f"{where}: the golden of revision v1 has no such history: the {told}"]
 

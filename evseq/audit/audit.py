@@ -1,0 +1,238 @@
+"""Audit: what the suite is worth. Every fault against every script, and the healthy engines beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from evseq.audit.cover import missed, smallest
+from evseq.audit.crew import done
+from evseq.audit.trial import Alarm, Healthy, Sound, Trial, Tried, attempt, planted
+from evseq.engines.registry import targets
+from evseq.faults.catalogue import FAULTS
+from evseq.golden.terms import Terms
+from evseq.script.library import quick
+from evseq.verdict.checks import CHECKS
+from evseq.verdict.result import Check, Exit
+
+__all__ = ["BESIDE", "WHOLE", "Audit", "Margins", "Settings", "Watcher", "audit"]
+
+BESIDE = ("float32", "bfloat16")
+"""Dtypes that ship, and that nobody should decide by."""
+
+WHOLE = ("reference",)
+"""The targets on which every script and every check must have caught a fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to audit: see `Trial`. `workers` are processes; `faults` and `scripts` what a filter left, all if empty."""
+
+    faults: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    beside: tuple[str, ...] = BESIDE
+    full: bool = False
+    workers: int = 1
+    threads: int = 1
+    goldens: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margins:
+    """How far apart health and faults are in a dtype, as shares of the allowance.
+
+    `healthy` is the largest of a healthy case, `fault` the smallest that a fault came to, each with whose it is;
+    `unseen` are faults that were tried in this dtype and not caught.
+    """
+
+    healthy: float | None
+    healthy_case: str | None
+    fault: float | None
+    fault_name: str | None
+    tried: int
+    unseen: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What came out. `apart` says of each fault that was not tried why it could not show on these targets.
+
+    `whole` says whether nothing was left out by a filter and the targets are those of `WHOLE`.
+    """
+
+    targets: tuple[str, ...]
+    scripts: tuple[str, ...]
+    tried: tuple[Tried, ...]
+    sound: tuple[Sound, ...]
+    apart: Mapping[str, str]
+    whole: bool
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def killed(self) -> int:
+        """How many faults some script caught."""
+        return sum(one.killed for one in self.tried)
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        """Faults that no script caught."""
+        return tuple(one.fault for one in self.tried if not one.killed)
+
+    @property
+    def astray(self) -> tuple[str, ...]:
+        """Faults that were caught, but in the script they name, if it was played, by something else or not at all."""
+        there = [one for one in self.tried if FAULTS[one.fault].catches.script in self.scripts]
+        return tuple(one.fault for one in there if one.killed and not one.as_named)
+
+    @property
+    def idle_scripts(self) -> tuple[str, ...]:
+        """Scripts that caught no fault; none are told of an audit that was interrupted."""
+        caught = self.caught
+        return () if self.interrupted else tuple(script for script in self.scripts if not caught[script])
+
+    @property
+    def idle_checks(self) -> tuple[Check, ...]:
+        """Checks that found nothing in any red case; none are told of an audit that was interrupted."""
+        active = {check for one in self.tried for red in one.reds for check in red.checks}
+        return () if self.interrupted else tuple(check for check in CHECKS if check not in active)
+
+    @property
+    def healthy_cases(self) -> int:
+        """Cases judged on healthy targets."""
+        return sum(one.cases for one in self.sound)
+
+    @property
+    def false_alarms(self) -> tuple[Alarm, ...]:
+        """Healthy cases that failed."""
+        return tuple(alarm for one in self.sound for alarm in one.alarms)
+
+    @property
+    def caught(self) -> Mapping[str, frozenset[str]]:
+        """Faults caught, by script."""
+        return {
+            script: frozenset(one.fault for one in self.tried if any(red.script == script for red in one.reds))
+            for script in self.scripts
+        }
+
+    @property
+    def quick(self) -> tuple[str, ...]:
+        """The smallest set of scripts that catches all that the whole suite does."""
+        return smallest(self.caught)
+
+    @property
+    def stale(self) -> str | None:
+        """Why the quick set that ships is not to be trusted any more, or None."""
+        if not self.whole or self.interrupted:
+            return None
+        shipped, best = quick(), self.quick
+        known = {name: faults for name, faults in self.caught.items() if name in shipped}
+        if lost := sorted(missed(known, besides=set().union(*self.caught.values()))):
+            return f"it misses {', '.join(lost)}"
+        return f"it has {len(shipped)} scripts, {len(best)} do" if len(shipped) > len(best) else None
+
+    def margins(self) -> Mapping[str, Margins]:
+        """Return the margins of every dtype in which anything was played."""
+        healthy: dict[str, tuple[float, str]] = {}
+        for one in self.sound:
+            for dtype, largest in one.largest.items():
+                healthy[dtype] = max(healthy.get(dtype, largest), largest)
+        words = dict.fromkeys([*(d for one in self.tried for d in (one.dtype, *one.beside)), *healthy])
+        return {word: self._margins(word, healthy.get(word, (None, None))) for word in words}
+
+    def _margins(self, dtype: str, healthy: tuple[float | None, str | None]) -> Margins:
+        there = [one for one in self.tried if dtype in (one.dtype, *one.beside)]
+        ratios = [(ratio, one.fault) for one in there if (ratio := one.ratio(dtype)) is not None]
+        fault, name = min(ratios, default=(None, None))
+        unseen = [one.fault for one in there if not (one.reds if one.dtype == dtype else one.beside[dtype])]
+        return Margins(
+            healthy=healthy[0],
+            healthy_case=healthy[1],
+            fault=fault,
+            fault_name=name,
+            tried=len(there),
+            unseen=tuple(unseen),
+        )
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code: failed are survivors and false alarms, in a whole audit also what is idle or out of date."""
+        if self.interrupted:
+            return Exit.INTERRUPTED
+        wanting = self.whole and (self.idle_scripts or self.idle_checks or self.stale)
+        if self.survivors or self.false_alarms or wanting:
+            return Exit.FAILED
+        return Exit.PASSED if self.tried else Exit.NOTHING
+
+
+class Watcher(Protocol):
+    """What a front end is told while trials run."""
+
+    def planned(self, trials: int) -> None:
+        """Tell how many trials there will be; once, before any."""
+
+    def finished(self, ended: Tried | Sound) -> None:
+        """Tell how one ended, in whatever order they do."""
+
+
+def audit(named: Sequence[str], settings: Settings, *, suite: Sequence[str], watch: Watcher) -> Audit:
+    """Try faults and healthy targets with scripts of the `suite`. Raises TargetError where a target is none.
+
+    Results stand in the order of the catalogue however many workers there are. An interrupt ends it early; what is done
+    is kept.
+    """
+    started = time.perf_counter()
+    scripts = tuple(name for name in suite if name in (settings.scripts or suite))
+    work, apart = _work(named, settings, scripts)
+    watch.planned(len(work))
+    ended: dict[int, Tried | Sound] = {}
+    interrupted = False
+    try:
+        for number, result in done(attempt, work, workers=settings.workers):
+            ended[number] = result
+            watch.finished(result)
+    except KeyboardInterrupt:
+        interrupted = True
+    results = [ended[number] for number in sorted(ended)]
+    return Audit(
+        targets=tuple(named),
+        scripts=scripts,
+        tried=tuple(one for one in results if isinstance(one, Tried)),
+        sound=tuple(one for one in results if isinstance(one, Sound)),
+        apart=apart,
+        whole=tuple(named) == WHOLE and not settings.faults and not settings.scripts,
+        seconds=time.perf_counter() - started,
+        interrupted=interrupted,
+    )
+
+
+def _work(
+    named: Sequence[str], settings: Settings, scripts: tuple[str, ...]
+) -> tuple[list[Trial | Healthy], Mapping[str, str]]:
+    """Return the trials, healthy targets first for they take longest, and why other faults are left out."""
+    singles = dict.fromkeys(single for text in named for single in targets(text))
+    work: list[Trial | Healthy] = [
+        Healthy(target=single, scripts=scripts, threads=settings.threads, goldens=settings.goldens)
+        for single in singles
+    ]
+    apart: dict[str, str] = {}
+    for name in settings.faults or FAULTS:
+        where = planted(FAULTS[name], named)
+        if isinstance(where, str):
+            apart[name] = where
+            continue
+        work.append(
+            Trial(
+                fault=name,
+                target=where[0],
+                arms=where[1],
+                scripts=scripts,
+                beside=settings.beside,
+                full=settings.full,
+                threads=settings.threads,
+                goldens=settings.goldens,
+            )
+        )
+    return work, apart

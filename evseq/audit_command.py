@@ -1,0 +1,137 @@
+"""The command `evseq audit`: what the suite is worth, measured by faults planted on purpose."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evseq import flags
+from evseq.config import configure
+from evseq.errors import UsageError, nearest
+from evseq.verdict.result import Exit
+
+if TYPE_CHECKING:
+    from evseq.audit.trial import Sound, Tried
+
+__all__ = ["audit"]
+
+BESIDE = "float32,bfloat16"
+
+
+@click.command(
+    epilog=flags.endings("evseq audit -n 2 --json audit.json", "evseq audit 'guard-*' --target reference:full")
+)
+@click.argument("faults", nargs=-1)
+@click.option("--script", "scripts", multiple=True, metavar="NAME", help="Only these scripts of the suite.")
+@click.option(
+    "--beside", default=BESIDE, metavar="DTYPE,...", show_default=True, help="Dtypes to compare with; or none."
+)
+@click.option("--full", is_flag=True, help="Play every case, not each script up to its first red one.")
+@click.option(
+    "-n", "workers", type=click.IntRange(1, 64), default=1, metavar="N", help="Processes that share the work."
+)
+@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write all of it as JSON.")
+@click.option("--quick-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the smallest set here.")
+@flags.settings("target", "threads", "goldens")
+def audit(
+    faults: tuple[str, ...],
+    *,
+    scripts: tuple[str, ...],
+    beside: str,
+    full: bool,
+    workers: int,
+    file: Path | None,
+    quick_file: Path | None,
+    **given: Any,
+) -> Exit:
+    """Prove that the suite can fail.
+
+    Each planted fault meets each script in the dtype that decides, on a configuration where it can show. Told are who
+    caught it, what led, and how far beyond its allowance it was; then the fewest scripts that still catch all. Healthy
+    targets meet the same scripts in every arm, where nothing may fail.
+
+    FAULTS are names or shell patterns, all if left out. A fault that survives is a failure. So is, on the reference
+    engine and with nothing left out, a script or a check that catches nothing.
+    """
+    from evseq.audit.audit import Settings
+    from evseq.audit.audit import audit as audited
+    from evseq.audit.report import lines, write
+    from evseq.faults.catalogue import FAULTS
+    from evseq.pipeline import read_scripts
+
+    config = configure(given)
+    suite = tuple(script.name for script in read_scripts([], suite=True))
+    settings = Settings(
+        faults=_matching(faults, FAULTS, "fault"),
+        scripts=_matching(scripts, suite, "script of the suite"),
+        beside=_dtypes(beside),
+        full=full,
+        workers=workers,
+        threads=config.threads,
+        goldens=config.terms(),
+    )
+    progress = _Progress()
+    result = audited(config.open_names(), settings, suite=suite, watch=progress)
+    progress.close()
+    for line in lines(result):
+        click.echo(line)
+    if file is not None:
+        write(result, file)
+    if quick_file is not None and not result.interrupted:
+        _write(quick_file, result.quick)
+    return result.exit
+
+
+class _Progress:
+    """A line on the terminal that counts; nothing where nobody looks on."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._trials, self._done = 0, 0
+
+    def planned(self, trials: int) -> None:
+        self._trials = trials
+
+    def finished(self, ended: Tried | Sound) -> None:
+        self._done += 1
+        if self._shown:
+            click.echo(
+                f"\r\x1b[K{self._done}/{self._trials} {getattr(ended, 'fault', ended.target)}", nl=False, err=True
+            )
+
+    def close(self) -> None:
+        if self._shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def _matching(asked: Sequence[str], known: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return the names that any pattern fits, in their own order. Raises UsageError for a pattern that fits none."""
+    names = list(known)
+    for pattern in asked:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            close = nearest(pattern, names)
+            hint = f"did you mean {close!r}?" if close else "name one, or leave it out for all"
+            raise UsageError(f"{pattern}: no {what} has this name\n  help: {hint}")
+    return tuple(name for name in names if any(fnmatchcase(name, pattern) for pattern in asked))
+
+
+def _dtypes(text: str) -> tuple[str, ...]:
+    from evseq.geometry import Dtype
+
+    words = [] if text == "none" else text.split(",")
+    for word in words:
+        if word not in tuple(Dtype):
+            raise UsageError(f"--beside: {word!r} is no dtype\n  help: name {', '.join(Dtype)}, or none")
+    return tuple(words)
+
+
+def _write(file: Path, names: Sequence[str]) -> None:
+    try:
+        file.write_text("".join(f"{name}\n" for name in names), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}\n  help: name another file") from None

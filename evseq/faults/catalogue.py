@@ -1,0 +1,56 @@
+"""Catalogue: every fault by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from evseq.faults import (
+    beam,
+    both,
+    chunk,
+    crop,
+    dtype,
+    fork,
+    hybrid,
+    mask,
+    memory,
+    multimodal,
+    order,
+    positions,
+    reuse,
+    rope,
+    rows,
+    serialize,
+    static,
+    window,
+)
+from evseq.faults.fault import Fault
+
+__all__ = ["FAULTS"]
+
+ROOMS = (
+    positions,
+    mask,
+    window,
+    beam,
+    crop,
+    fork,
+    reuse,
+    serialize,
+    dtype,
+    rope,
+    chunk,
+    static,
+    hybrid,
+    multimodal,
+    memory,
+    rows,
+    order,
+    both,
+)
+
+FAULTS: Mapping[str, Fault] = MappingProxyType(
+    {found.name: found for room in ROOMS for found in vars(room).values() if isinstance(found, Fault)}
+)
+"""What `TARGET+NAME` may name."""

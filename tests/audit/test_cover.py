@@ -1,0 +1,33 @@
+"""The smallest set of scripts is found from who caught what."""
+
+from __future__ import annotations
+
+from evseq.audit.cover import missed, smallest
+
+
+def test_nothing_caught_needs_no_script() -> None:
+    assert smallest({}) == ()
+    assert smallest({"idle": set()}) == ()
+
+
+def test_the_script_that_catches_most_is_taken_first() -> None:
+    assert smallest({"one": {"a"}, "all": {"a", "b", "c"}, "two": {"b", "c"}}) == ("all",)
+
+
+def test_among_equals_the_first_by_name_is_taken() -> None:
+    assert smallest({"second": {"a", "b"}, "first": {"a", "b"}}) == ("first",)
+
+
+def test_a_fault_that_only_one_script_catches_brings_that_script() -> None:
+    assert smallest({"broad": {"a", "b", "c"}, "other": {"b", "c"}, "rare": {"d"}}) == ("broad", "rare")
+
+
+def test_what_later_ones_make_needless_is_left_out() -> None:
+    caught = {"middle": {"b", "c", "d", "e"}, "left": {"a", "b", "c"}, "right": {"d", "e", "f"}}
+
+    assert smallest(caught) == ("left", "right")
+
+
+def test_what_a_set_misses_is_told() -> None:
+    assert missed({"one": {"a"}, "two": {"b"}}, besides={"a", "b", "c", "d"}) == {"c", "d"}
+    assert missed({}, besides={"a"}) == {"a"}

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evseq.audit import audit as audits
+from evseq.audit.audit import Audit, Settings
+from evseq.cli import main
+from evseq.verdict.result import Exit
+
+pytestmark = pytest.mark.usefixtures("here")
+
+Told = pytest.CaptureFixture[str]
+
+ONE = ["guard-names-next-place", "--script", "refused-prefix-token", "--target", "reference:full", "--beside", "none"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Settings]]:
+    """Ask for audits of which nothing is tried; what each was to do is noted."""
+    notes: list[tuple[tuple[str, ...], Settings]] = []
+
+    def noted(named: Any, settings: Settings, *, suite: Any, watch: Any) -> Audit:
+        notes.append((tuple(named), settings))
+        watch.planned(0)
+        return Audit(
+            targets=tuple(named),
+            scripts=tuple(suite),
+            tried=(),
+            sound=(),
+            apart={},
+            whole=False,
+            seconds=0.0,
+        )
+
+    monkeypatch.setattr(audits, "audit", noted)
+    return notes
+
+
+def test_help_shows_an_example_and_the_exit_codes(capsys: Told) -> None:
+    assert main(["audit", "--help"]) == Exit.PASSED
+    told = capsys.readouterr().out
+    assert re.search(r"^  Examples:\n    evseq audit -n 2", told, re.MULTILINE)
+    assert "    1  failed\n" in told
+
+
+def test_help_loads_no_torch() -> None:
+    asked = "import sys, evseq.cli; evseq.cli.main(['audit', '--help']); print('torch' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "False"
+
+
+def test_a_killed_fault_passes_and_is_written_down(here: Path, capsys: Told) -> None:
+    assert main(["audit", *ONE, "--json", "audit.json", "--quick-file", "quick.txt"]) == Exit.PASSED
+
+    told = capsys.readouterr().out.splitlines()
+    assert told[1] == (
+        "guard-names-next-place             1         -  refused-prefix-token         reload       refusal     "
+        "reference:full"
+    )
+    assert re.fullmatch(r"passed: 1 of 1 fault killed, 0 false alarms in \d+ healthy cases, .*", told[-1])
+    assert (here / "quick.txt").read_text() == "refused-prefix-token\n"
+    read = json.loads((here / "audit.json").read_text())
+    assert (read["faults"], read["killed"], read["survivors"], read["false_alarms"]) == (1, 1, [], [])
+
+
+def test_left_alone_it_asks_for_everything(asked: list[tuple[tuple[str, ...], Settings]]) -> None:
+    assert main(["audit"]) == Exit.NOTHING
+
+    ((named, settings),) = asked
+    assert named == ("reference",)
+    assert (settings.faults, settings.scripts, settings.beside) == ((), (), ("float32", "bfloat16"))
+    assert (settings.full, settings.workers, settings.threads) == (False, 1, 1)
+
+
+def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Settings]]) -> None:
+    main(["audit", "guard-*", "pads-seen", "--script", "window-*", "--beside", "bfloat16", "--full", "-n", "2"])
+
+    ((_, settings),) = asked
+    assert settings.faults[0] == "pads-seen"
+    assert {name.partition("-")[0] for name in settings.faults[1:]} == {"guard"}
+    assert settings.scripts[:2] == ("window-crossed", "window-jumped")
+    assert (settings.beside, settings.full, settings.workers) == (("bfloat16",), True, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pads-sen"], "pads-sen: no fault has this name\n  help: did you mean 'pads-seen'?\n"),
+        (["zzz*"], "zzz*: no fault has this name\n  help: name one, or leave it out for all\n"),
+        (
+            ["--script", "window-crosed"],
+            "window-crosed: no script of the suite has this name\n  help: did you mean 'window-crossed'?\n",
+        ),
+        (
+            ["--beside", "half"],
+            "--beside: 'half' is no dtype\n  help: name float64, float32, bfloat16, float16, or none\n",
+        ),
+    ],
+)
+def test_a_word_that_is_none_is_answered(arguments: list[str], message: str, capsys: Told) -> None:
+    assert main(["audit", *arguments]) == Exit.USAGE
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_quick_file_that_cannot_be_written_is_told(capsys: Told) -> None:
+    assert main(["audit", "--quick-file", "absent/quick.txt"]) == Exit.USAGE
+    assert capsys.readouterr().err == (
+        "absent/quick.txt: cannot be written: No such file or directory\n  help: name another file\n"
+    )
+
+
+@pytest.mark.usefixtures("asked")
+def test_progress_is_shown_where_somebody_looks_on(monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    main(["audit"])
+
+    assert "\r\x1b[K" in capsys.readouterr().err
