@@ -98,8 +98,10 @@ class TestRefusal:
 
         right = [fed for fed in recording.fed if fed.session == "changed, changed"]
         assert [fed.width for fed in right] == [5, 1]
-        assert [forced.logits.shape for forced in recording.forced] == [torch.Size([1, 64])]
-        assert float((recording.forced[0].logits - right[-1].logits).abs().max()) > 0.1
+        (forced,) = recording.forced
+        assert forced.logits is not None
+        assert forced.logits.shape == torch.Size([1, 64])
+        assert float((forced.logits - right[-1].logits).abs().max()) > 0.1
 
     def test_what_was_admitted_though_it_should_not_is_not_opened(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("evseq.replay.asking.admit", lambda *_: Admitted())
