@@ -6,10 +6,11 @@ import json
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evseq.cache.damage import FieldDamaged, NotThere, NotWritable
+from evseq.cache.damage import FieldDamaged, NotReadable, NotThere, NotWritable
 from evseq.cache.replacing import replacing
 from evseq.geometry import Dtype
 from evseq.golden.golden import Golden, read, write
@@ -19,7 +20,7 @@ from evseq.verdict.result import Check, Outcome
 
 __all__ = ["Candidate", "Change", "JudgedCase", "Told", "Use", "load", "remove", "store"]
 
-VERSION = 1
+VERSION: Literal[1] = 1
 
 
 class Change(StrEnum):
@@ -69,7 +70,7 @@ class Candidate(_Part):
     uncommitted changes. `repeats` says whether truth, computed twice, had the same bits.
     """
 
-    version: int = VERSION
+    version: Literal[1] = VERSION
     model: str
     revision: str
     script: str
@@ -118,10 +119,12 @@ def load(root: Root, place: Place) -> tuple[Candidate, Golden]:
         candidate = Candidate.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise NotThere(path, "no such file: its candidate cannot be reviewed") from None
+    except OSError as error:
+        raise NotReadable(path, f"cannot be read: {error.strerror or error}") from None
     except ValidationError as error:
         raise FieldDamaged(path, f"not what a candidate says: {error}") from None
     golden = read(root.candidate(place))
-    if golden.seal != candidate.seal or candidate.place != place:
+    if golden.seal != candidate.seal or candidate.place != place or golden.script != place.script:
         raise FieldDamaged(path, "it is about another candidate than the file beside it")
     if (inside := golden.identity.values.get("weights.source")) != candidate.weights:
         raise FieldDamaged(path, f"weights: {candidate.weights[:DIGITS]}, in the file beside it {str(inside)[:DIGITS]}")

@@ -171,6 +171,7 @@ def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
+        _refuse_twice(path, node)
         data = [] if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -186,6 +187,20 @@ def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
         where = f"{path}:{node.value[place].start_mark.line + 1}"
         entries.append(_verified(where, raw, entries))
     return tuple(entries)
+
+
+def _refuse_twice(path: Path, node: yaml.Node | None) -> None:
+    """Raise LedgerError for a key that a mapping has twice: of two values a reader sees the first, YAML the last."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise LedgerError(f"{path}:{key.start_mark.line + 1}", f"the key {key.value!r} is said twice")
+            seen.add(key.value)
+            _refuse_twice(path, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for part in node.value:
+            _refuse_twice(path, part)
 
 
 def _verified(where: str, raw: object, before: list[Entry]) -> Entry:

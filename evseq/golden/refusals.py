@@ -50,7 +50,7 @@ def by_a_person(environment: Mapping[str, str]) -> None:
 
 def reasoned(reason: str) -> None:
     """Raise Refused where nobody says why."""
-    if not reason.strip():
+    if not any(letter.isalnum() for letter in reason):  # blanks may have any width, none included
         raise Refused('no reason given\n  help: tell the ledger why these logits are right now: --reason "..."')
 
 

@@ -296,5 +296,15 @@ class TestWords:
 
 def test_a_key_given_twice_is_no_way_around_the_chain(three: Path) -> None:
     three.write_text(three.read_text().replace("  reason: release v1\n", "  reason: release v1\n  reason: a lie\n"))
-    with pytest.raises(LedgerError, match="a line of this entry was edited"):
+    with pytest.raises(LedgerError, match="the key 'reason' is said twice"):
         Ledger.read(three)
+
+
+def test_a_key_that_is_said_twice_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "LEDGER.yaml"
+    path.write_text("- revision: v1\n  reason: a lie\n  reason: the truth\n")
+
+    with pytest.raises(LedgerError) as refused:
+        Ledger.read(path)
+
+    assert str(refused.value).startswith(f"{path}:3: the key 'reason' is said twice\n  help: ")

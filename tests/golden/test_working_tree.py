@@ -101,11 +101,13 @@ class TestUnclean:
         shutil.rmtree(tmp_path / ".git")
         assert unclean(tmp_path, besides=goldens) == ()
 
-    def test_nothing_is_unclean_without_git(
+    def test_a_repository_without_git_is_not_taken_for_clean(
         self, tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert unclean(tmp_path, besides=goldens) == ()
+
+        with pytest.raises(UsageError, match="git does not say what is uncommitted: no git is installed"):
+            unclean(tmp_path, besides=goldens)
 
     def test_a_repository_that_git_cannot_read_is_not_taken_for_clean(self, tmp_path: Path, goldens: Path) -> None:
         (tmp_path / ".git" / "index").write_bytes(b"    " * 16)
@@ -117,3 +119,22 @@ class TestUnclean:
             f"{tmp_path}: git does not say what is uncommitted: error: bad signature 0x20202020 fatal: index file "
             "corrupt\n  help: do what git asks for"
         )
+
+    def test_goldens_linked_from_elsewhere_belong_to_the_project(
+        self, git: Callable[..., str], tmp_path: Path, goldens: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        (tmp_path / "linked").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+        (tmp_path / "code.py").write_text("changed\n")
+
+        assert unclean(tmp_path / "linked", besides=tmp_path / "linked") == ("code.py",)
+
+    def test_a_repository_that_cannot_be_asked_is_not_taken_for_none(self, tmp_path: Path) -> None:
+        shutil.rmtree(tmp_path / ".git")
+        (tmp_path / ".git").write_text("gitdir: /nowhere\n")
+
+        with pytest.raises(UsageError, match="git does not say what is uncommitted"):
+            unclean(tmp_path / "goldens", besides=tmp_path / "goldens")
+
+    def test_the_whole_repository_is_no_folder_of_goldens(self, git: Callable[..., str], tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="is the whole repository"):
+            unclean(tmp_path, besides=tmp_path)
