@@ -85,7 +85,7 @@ def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Setti
     ((_, settings),) = asked
     assert settings.faults[0] == "pads-seen"
     assert {name.partition("-")[0] for name in settings.faults[1:]} == {"guard"}
-    assert settings.scripts[:2] == ("window-crossed", "window-jumped")
+    assert settings.scripts[:3] == ("window-crossed", "window-joined", "window-jumped")
     assert (settings.beside, settings.full, settings.workers) == (("bfloat16",), True, 2)
 
 

@@ -87,7 +87,7 @@ class TestBroken:
     def test_a_case_that_was_not_supported_stays_so(self) -> None:
         result = played(ARMS, "planted.engines:single_and_failing", only={})
 
-        assert result.counts == {Outcome.PASSED: 0, Outcome.FAILED: 2, Outcome.UNSUPPORTED: 2}
+        assert result.counts == {Outcome.PASSED: 0, Outcome.FAILED: 2, Outcome.KNOWN: 0, Outcome.UNSUPPORTED: 2}
 
     def test_a_target_that_cannot_be_loaded_fails_and_the_others_run(self) -> None:
         result = played(ONE, "planted.raising:load", FULL)

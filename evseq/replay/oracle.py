@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evseq.engines.protocol import Engine
 from evseq.geometry import Deciding, Dtype
-from evseq.history import MASKED, Path, Tree
+from evseq.history import MASKED, ROOT, Path, Tree
 from evseq.replay.contents import same_bits
 from evseq.replay.opening import UnusableError
 from evseq.replay.references import References
@@ -55,7 +55,10 @@ class Oracle:
         as reference forwards. Raises UnusableError where the engine cannot be loaded or its uncached side fails.
         """
         nodes = tuple(sorted(set(observed)))
-        self.leaves = self.tree.leaves(nodes)
+        # An engine that masks by position shows an earlier token one that follows at its own position or below, as a
+        # stale cache is fed: from such a path no earlier truth is taken.
+        bent = set(self._bent(nodes))
+        self.leaves = (*self.tree.leaves(set(nodes) - bent), *self.tree.leaves(bent))
         deciding = self.deciding.dtype
         tables = {dtype: self._run_leaves(dtype) for dtype in dict.fromkeys([deciding, *dtypes])}
         longest = max(range(len(self.leaves)), key=lambda place: self.tree.depths[self.leaves[place]])
@@ -98,6 +101,16 @@ class Oracle:
                 if not same_bits(again[real], before[real]):
                     told[dtype] = f"the uncached {dtype} forward gives other bits after the replay than before it"
         return told
+
+    def _bent(self, nodes: Sequence[int]) -> list[int]:
+        """Return those of `nodes` on whose path some token has no higher position than all before it."""
+        highest: dict[int, int | None] = {ROOT: -1}  # by node; None once a path is bent
+        for node in range(1, len(self.tree.parents)):
+            before = highest[self.tree.parents[node]]
+            position, masked = self.tree.positions[node], self.tree.tokens[node] == MASKED
+            straight = before is not None and (masked or position > before)
+            highest[node] = (before if masked else position) if straight else None
+        return [node for node in nodes if highest[node] is None]
 
     def _run_leaves(self, dtype: Dtype) -> list[Float[Tensor, "_ vocab"]]:
         logits = []

@@ -34,7 +34,7 @@ class Second:
         layers, mask = (geo.Layer(kv_heads=HEADS, head_dim=DIM),) * LAYERS, geo.PositionRule.MASK
         return geo.Description(
             geometry=geo.Geometry(layers=layers, vocab=VOCAB, position_rule=mask, max_positions=LIMIT),
-            capabilities=frozenset(geo.Capability) - {geo.Capability.TEXT},
+            capabilities=frozenset(geo.Capability) - {geo.Capability.TEXT, geo.Capability.JOIN},
             caches=(geo.CacheKind(name="plain", full=geo.Keep.EVERY, sliding=geo.Keep.EVERY),),
             dtypes=(geo.Dtype.FLOAT64, geo.Dtype.FLOAT32),
             deciding=geo.Deciding.PURE,
@@ -54,8 +54,8 @@ class Second:
         return {**none, **known, "numeric.dtype": self.dtype.value, "model.adapters": []}
 
     def uncached(self, path: Path) -> Tensor:
-        tokens, places = torch.tensor([path.tokens]), torch.tensor([path.positions])
-        return self.run(tokens.clamp_min(0), places.where(tokens >= 0, -1), None)[0]
+        tokens = torch.tensor([path.tokens])
+        return self.run(tokens.clamp_min(0), torch.tensor([path.positions]).where(tokens >= 0, -1), None)[0]
 
     def open(self, layout: geo.Layout) -> SecondSession:
         return SecondSession(self)
@@ -64,7 +64,8 @@ class Second:
         self.forwarded += tokens.numel()
         weights, hidden = self.weights, self.weights["tokens"][tokens] + self.weights["places"][places.clamp_min(0)]
         held = places if session is None else torch.cat([session.places, places], 1)
-        seen = (held[:, None, :] >= 0) & (held[:, None, :] <= places[:, :, None])  # row query slot
+        past = torch.ones(held.shape[1], held.shape[1]).tril()[-places.shape[1] :].bool()  # query slot
+        seen = past & (held[:, None] >= 0)  # row query slot
         for layer in range(LAYERS):
             mixed = torch.layer_norm(hidden, (WIDTH,)) @ weights["qkv"][layer]
             query, keys, values = mixed.unflatten(-1, (3, HEADS, DIM)).permute(2, 0, 3, 1, 4)  # row head query dim
@@ -97,8 +98,7 @@ class SecondSession:
         self.places, self.cache = self.places[[*parents]], [(k[[*parents]], v[[*parents]]) for k, v in self.cache]
 
     def crop(self, lengths: Sequence[int]) -> None:
-        order = (self.places >= 0).cumsum(1)
-        self.places = self.places.where(order <= torch.tensor(lengths)[:, None], -1)
+        self.places = self.places.where((self.places >= 0).cumsum(1) <= torch.tensor(lengths)[:, None], -1)
         width = int(max(((row >= 0).nonzero().max() + 1 for row in self.places if (row >= 0).any()), default=0))
         self.places, self.cache = self.places[:, :width], [(k[:, :, :width], v[:, :, :width]) for k, v in self.cache]
 
@@ -106,9 +106,12 @@ class SecondSession:
         return copy.deepcopy(self, {id(self.engine): self.engine})
 
     def export(self) -> CacheState:
-        tensors = {f"layer.{n}.keys": keys.clone() for n, (keys, _) in enumerate(self.cache)}
-        tensors |= {f"layer.{n}.values": values.clone() for n, (_, values) in enumerate(self.cache)}
-        return CacheState(kind="plain", tensors={**tensors, "places": self.places.clone()}, scalars={})
+        named = [
+            (f"layer.{n}.{w}", t) for n, p in enumerate(self.cache) for w, t in zip(("keys", "values"), p, strict=True)
+        ]
+        return CacheState(
+            kind="plain", tensors={n: t.clone() for n, t in [*named, ("places", self.places)]}, scalars={}
+        )
 
     def reset(self) -> None:
         self.cache = []
@@ -120,7 +123,8 @@ class SecondSession:
     def probe(self) -> Probe:
         lengths = tuple((self.places >= 0).sum(1).tolist())
         size = sum(tensor.numel() * tensor.element_size() for pair in self.cache for tensor in pair)
-        return Probe(lengths=lengths, next_positions=lengths, visible=(lengths,) * LAYERS, cache_bytes=size)
+        after = tuple((torch.nn.functional.pad(self.places, (1, 0), value=-1).amax(1) + 1).tolist())
+        return Probe(lengths=lengths, next_positions=after, visible=(lengths,) * LAYERS, cache_bytes=size)
 
     def view(self) -> CacheView:
         return CacheView(layers=tuple(LayerView(keys=k, values=v, positions=self.places) for k, v in self.cache))

@@ -400,3 +400,15 @@ def a_bit_more(logits: Tensor, _: Path) -> Tensor:
 
 def out_of_memory(*_: object) -> Tensor:
     raise MemoryError("full")
+
+
+def test_truth_of_a_history_is_not_taken_from_a_path_that_goes_on_at_its_own_position() -> None:
+    bench = Bench()
+    (stem, *_) = bench.nodes
+    again, later = bench.tree.extend(stem, 2, 1), bench.tree.extend(stem, 2, 2)
+
+    bench.oracle.references((), [stem, again, later])
+    assert bench.oracle.leaves == (later, again)
+
+    bench.oracle.references((), [stem, again])
+    assert bench.oracle.leaves == (stem, again)
