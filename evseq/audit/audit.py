@@ -22,6 +22,9 @@ __all__ = ["BESIDE", "WHOLE", "Audit", "Margins", "Settings", "Watcher", "audit"
 BESIDE = ("float32", "bfloat16")
 """Dtypes that ship, and that nobody should decide by."""
 
+SHOWN = 5
+"""Faults a sentence lists."""
+
 WHOLE = ("reference",)
 """The targets on which every script and every check must have caught a fault."""
 
@@ -130,7 +133,8 @@ class Audit:
         shipped, best = quick(), self.quick
         known = {name: faults for name, faults in self.caught.items() if name in shipped}
         if lost := sorted(missed(known, besides=set().union(*self.caught.values()))):
-            return f"it misses {', '.join(lost)}"
+            more = f", and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+            return f"it misses {', '.join(lost[:SHOWN])}{more}"
         return f"it has {len(shipped)} scripts, {len(best)} do" if len(shipped) > len(best) else None
 
     def margins(self) -> Mapping[str, Margins]:

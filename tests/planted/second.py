@@ -48,10 +48,10 @@ class Second:
         raise NotImplementedError(f"no tokenizer for {text!r}: the capability `text` is not declared")
 
     def identity(self) -> dict[str, Scalar]:
-        live: Scalar = {name: tensor_digest(tensor) for name, tensor in self.weights.items()}
-        known: dict[str, Scalar] = {"model.architecture": "second", "weights.source": self.source, "weights.live": live}
+        known: dict[str, Scalar] = {"model.architecture": "second", "weights.source": self.source, "model.adapters": []}
+        known |= {"weights.live": {name: tensor_digest(tensor) for name, tensor in self.weights.items()}}
         none = {name: None for name, field in FIELDS.items() if field.part is Part.MODEL}
-        return {**none, **known, "numeric.dtype": self.dtype.value, "model.adapters": []}
+        return {**none, **known, "numeric.dtype": self.dtype.value}
 
     def uncached(self, path: Path) -> Tensor:
         tokens = torch.tensor([path.tokens])
@@ -64,8 +64,7 @@ class Second:
         self.forwarded += tokens.numel()
         weights, hidden = self.weights, self.weights["tokens"][tokens] + self.weights["places"][places.clamp_min(0)]
         held = places if session is None else torch.cat([session.places, places], 1)
-        past = torch.ones(held.shape[1], held.shape[1]).tril()[-places.shape[1] :].bool()  # query slot
-        seen = past & (held[:, None] >= 0)  # row query slot
+        seen = (held[:, None] >= 0).expand(-1, places.shape[1], -1).tril(held.shape[1] - places.shape[1])
         for layer in range(LAYERS):
             mixed = torch.layer_norm(hidden, (WIDTH,)) @ weights["qkv"][layer]
             query, keys, values = mixed.unflatten(-1, (3, HEADS, DIM)).permute(2, 0, 3, 1, 4)  # row head query dim
@@ -106,12 +105,9 @@ class SecondSession:
         return copy.deepcopy(self, {id(self.engine): self.engine})
 
     def export(self) -> CacheState:
-        named = [
-            (f"layer.{n}.{w}", t) for n, p in enumerate(self.cache) for w, t in zip(("keys", "values"), p, strict=True)
-        ]
-        return CacheState(
-            kind="plain", tensors={n: t.clone() for n, t in [*named, ("places", self.places)]}, scalars={}
-        )
+        tensors = {f"layer.{n}.keys": keys.clone() for n, (keys, _) in enumerate(self.cache)}
+        tensors |= {f"layer.{n}.values": values.clone() for n, (_, values) in enumerate(self.cache)}
+        return CacheState(kind="plain", tensors={**tensors, "places": self.places.clone()}, scalars={})
 
     def reset(self) -> None:
         self.cache = []
