@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Checks the shapes of every signature that has some. Installed here and not by jaxtyping's own option, which refuses
 # once the package is imported, and evseq's pytest plugin is imported before any option is read.
 install_import_hook(shapes.modules(ROOT / "evseq"), "shapes.checked")
+
+# A shell that starts the tests in the background has interrupts ignored, also in every process they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A run that fails must fail again; and a busy machine is no reason to fail.
 settings.register_profile("evseq", derandomize=True, deadline=None)

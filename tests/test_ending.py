@@ -178,19 +178,10 @@ class TestExitCodes:
         assert done.returncode == Exit.USAGE
 
 
-HEARING = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from evseq.cli import main
-sys.exit(main())
-"""
-"""A process that hears an interrupt though the tests run in the background, where shells have it ignored."""
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_ended_reports_what_it_has(here: Path, sent: signal.Signals) -> None:
     running = subprocess.Popen(
-        [sys.executable, "-c", HEARING, "run", "--suite", "--target", "reference:full", "--jsonl", "run.jsonl"],
+        [sys.executable, "-m", "evseq", "run", "--suite", "--target", "reference:full", "--jsonl", "run.jsonl"],
         cwd=here,
         stdout=subprocess.PIPE,
         text=True,
