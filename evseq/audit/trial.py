@@ -13,7 +13,6 @@ from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
 from evseq.golden.terms import Terms
 from evseq.pipeline import Run, Settings, read_scripts
-from evseq.replay.opening import described
 from evseq.script.cases import CaseArms
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
@@ -30,9 +29,9 @@ furthest off a coarse dtype sees most; a fault that slips through all five would
 class Trial:
     """A fault to be tried on `target`, which shows in `arms`, with every script of the suite that is named.
 
-    A script plays its own arms, as in any run, those that show the fault first.
+    A script plays its own arms, those that show the fault first, and every value of each once.
     `beside` are dtypes in which the likeliest of the scripts that caught it are played again. Of each script the first
-    red case is enough; `full` plays every case, and every script beside.
+    red case is enough; `full` plays every case of a run, and every script beside.
     """
 
     fault: str
@@ -153,19 +152,22 @@ def attempt(work: Trial | Healthy) -> Tried | Sound:
 
 def _tried(trial: Trial) -> Tried:
     fault = FAULTS[trial.fault]
-    deciding = described(trial.target, find(trial.target)).deciding.dtype
-    dtype = str(trial.arms.get("dtype", deciding))
-    reds, played = [], 0
-    for script in _scripts(trial.scripts):
-        red, cases = _play(script, trial, dtype)
-        reds += [red] if red else []
-        played += cases
-    again = _likeliest(fault, reds)[: None if trial.full else LOOKS]
-    beside = {
-        other: next((red for script in again if (red := _play(_only_in(script, other), trial, other)[0])), None)
-        for other in trial.beside
-        if other != dtype
-    }
+    with Run(Settings(threads=trial.threads, goldens=trial.goldens)) as running:
+        target = running.target(f"{trial.target}+{trial.fault}")
+        dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
+        reds, played = [], 0
+        for script in _scripts(trial.scripts):
+            if "dtype" in script.arms and dtype not in script.arms["dtype"].values:
+                continue
+            red, cases = _play(script, trial, running, dtype)
+            reds += [red] if red else []
+            played += cases
+        again = _likeliest(fault, reds)[: None if trial.full else LOOKS]
+        beside = {
+            other: next((red for script in again if (red := _play(script, trial, running, other)[0])), None)
+            for other in trial.beside
+            if other != dtype
+        }
     return Tried(
         fault=trial.fault,
         target=trial.target,
@@ -183,24 +185,30 @@ def _likeliest(fault: Fault, reds: Sequence[Red]) -> list[Script]:
     return sorted(_scripts(order), key=lambda script: order[script.name])
 
 
-def _only_in(script: Script, dtype: str) -> Script:
-    """Return a script with one dtype, its own or not."""
-    return replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
-
-
-def _play(script: Script, trial: Trial, dtype: str) -> tuple[Red | None, int]:
-    """Play a script on new engines, for some faults are of what ran before; return what caught it, and cases played."""
+def _play(script: Script, trial: Trial, running: Run, dtype: str) -> tuple[Red | None, int]:
+    """Play a script in one dtype, its own or not; return what caught the fault, and how many cases were played."""
     text = f"{trial.target}+{trial.fault}"
+    running.target(text).renew()  # some faults are of what ran before, which here is chance
+    held = replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
+    chosen = sorted(running.selected(held, text), key=partial(_apart, trial.arms))
+    few = _few(chosen)
     cases: list[Case] = []
-    with Run(Settings(only={"dtype": (dtype,)}, threads=trial.threads, goldens=trial.goldens)) as running:
-        chosen = sorted(running.selected(script, text), key=partial(_apart, trial.arms))
-        # The first is mostly red; the others share their references.
-        for part in (chosen,) if trial.full else (chosen[:1], chosen[1:]):
-            if part and not any(case.findings for case in cases):
-                cases += running.run_script(script, text, part).cases
+    # The first is mostly red; the others share their references.
+    for part in (chosen,) if trial.full else (few[:1], few[1:]):
+        if part and not any(case.findings for case in cases):
+            cases += running.run_script(held, text, part).cases
     red = [case for case in cases if case.findings]
     played = sum(case.outcome is not Outcome.UNSUPPORTED for case in cases)
     return (_red(red, played) if red else None), played
+
+
+def _few(cases: Sequence[CaseArms]) -> list[CaseArms]:
+    """Return the first case and so many that every value of every arm is met, each time the one that adds most."""
+    left = {value for case in cases for value in case.arms.items()}
+    kept = list(cases[:1])
+    while left := left.difference(*(case.arms.items() for case in kept)):
+        kept.append(max(cases, key=lambda case: len(left.intersection(case.arms.items()))))
+    return kept
 
 
 def _apart(arms: Mapping[str, str], case: CaseArms) -> bool:
@@ -226,8 +234,8 @@ def _red(cases: Sequence[Case], played: int) -> Red:
 
 def _sound(healthy: Healthy) -> Sound:
     cases: list[Case] = []
-    for script in _scripts(healthy.scripts):
-        with Run(Settings(threads=healthy.threads, goldens=healthy.goldens)) as running:
+    with Run(Settings(threads=healthy.threads, goldens=healthy.goldens)) as running:
+        for script in _scripts(healthy.scripts):
             if chosen := running.selected(script, healthy.target):
                 cases += running.run_script(script, healthy.target, chosen).cases
     largest: dict[str, tuple[float, str]] = {}

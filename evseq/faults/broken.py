@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from jaxtyping import Float
@@ -64,6 +65,11 @@ class BrokenSession:
         twin.inner = self.inner.fork()
         return twin
 
+    def join(self, other: Session) -> None:
+        """Take over the rows of another broken session."""
+        inner: Any = self.inner
+        inner.join(_inside(other))
+
     def reset(self) -> None:
         """Forget every row."""
         self.inner.reset()
@@ -116,6 +122,13 @@ class BrokenEngine:
         """Tokenize as the healthy engine."""
         return self.inner.tokenize(text)
 
+    def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+        """Change a field of the healthy engine, or of a healthy session, while this is entered."""
+        inner: Any = self.inner
+        inside = {"session": _inside(operand["session"])} if "session" in operand else {}
+        changed: AbstractContextManager[str | None] = inner.altered(field, {**operand, **inside})
+        return changed
+
     def uncached(self, path: Path) -> Rows:
         """Run one row without any cache."""
         return self.inner.uncached(path)
@@ -123,3 +136,8 @@ class BrokenEngine:
     def open(self, layout: Layout) -> Session:
         """Open a broken session."""
         return self.session(self.inner.open(layout), self)
+
+
+def _inside(session: Session) -> Session:
+    """Return the session that a broken one asks."""
+    return session.inner if isinstance(session, BrokenSession) else session

@@ -88,6 +88,10 @@ class Target:
             raise UnusableError(self._unusable[key])
         return self._engines[key]
 
+    def renew(self) -> None:
+        """Let go of the engines: what is asked for next is loaded anew and knows of nothing that ran before."""
+        self._engines.clear()
+
     def remote(self, dtype: Dtype, options: Options) -> RemoteEngine:
         """Return the same engine in a process that never saw a session of this one."""
         return self.fresh.engine(self.text, dtype, options)

@@ -7,6 +7,8 @@ import pytest
 from evseq.audit.trial import Healthy, Sound, Trial, Tried, attempt, planted
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
+from evseq.pipeline import read_scripts
+from evseq.script.library import SUITE
 from evseq.verdict.result import Check
 
 FULL = "reference:full"
@@ -84,6 +86,13 @@ class TestFault:
         assert ended.reds == ()
         assert not ended.killed
         assert ended.cases > 2
+
+    def test_every_value_of_each_arm_is_met_and_in_full_every_pair(self) -> None:
+        few = tried("tile-edge-unseen", "chunk-splits-padded")
+        whole = tried("tile-edge-unseen", "chunk-splits-padded", full=True)
+
+        assert len(read_scripts([SUITE / "chunk-splits-padded.evseq.yaml"])[0].arms["chunk"].values) <= few.cases
+        assert few.cases < whole.cases
 
     def test_no_ratio_is_told_where_no_logit_led(self) -> None:
         ended = tried("guard-names-next-place", "refused-prefix-token")
