@@ -1,4 +1,4 @@
-"""A project whose goldens lie in a real object store: run, accept, run from a second clone, and all that may go wrong."""
+"""A project whose goldens lie in a real object store: run, accept, a second clone, and all that may go wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from objects import Bucket, known_to
 PROJECT = """\
 [tool.evseq]
 target = ["small"]
-goldens = "s3://bucket/evseq"
+goldens = "BUCKET/evseq"
 
 [tool.evseq.targets.small]
 target = "reference:full"
@@ -64,7 +64,7 @@ def empty(here: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, capsys: T
     folder = here / "first"
     folder.mkdir()
     (here / "green.evseq.yaml").rename(folder / "green.evseq.yaml")
-    (folder / "pyproject.toml").write_text(PROJECT)
+    (folder / "pyproject.toml").write_text(PROJECT.replace("BUCKET", bucket.url))
     return Project(folder=folder, patch=monkeypatch, capsys=capsys)
 
 

@@ -81,8 +81,7 @@ def test_the_cache_tells_its_size_and_forgets_what_is_old(root: Root, here: Path
     assert main(["golden", "cache"]) == Exit.PASSED
     assert main(["golden", "cache", "--prune", "90"]) == Exit.PASSED
     assert capsys.readouterr().out == (
-        f"{here}/kept/goldens: 2 goldens, 0.0 MB\n"
-        f"{here}/kept/goldens: 1 golden deleted, 0.0 MB; 1 kept, 0.0 MB\n"
+        f"{here}/kept/goldens: 2 goldens, 0.0 MB\n{here}/kept/goldens: 1 golden deleted, 0.0 MB; 1 kept, 0.0 MB\n"
     )
     assert not old.exists()
 

@@ -21,6 +21,9 @@ __all__ = ["Reader", "cached", "fetched", "published"]
 SEAL = re.compile(r"[0-9a-f]{64}")
 """What a ledger says becomes a file's name, so it is looked at first."""
 
+PART = re.compile(r"(?!\.)[^/\\\s?#*\[\]]+")
+"""A part of a name; some of the marks left out mean more to fsspec than themselves."""
+
 
 @dataclass(kw_only=True)
 class Reader:
@@ -110,4 +113,8 @@ def _path(store: Store, seal: str) -> Path:
 
 
 def _name(place: Place, seal: str) -> str:
+    """Return an object's name, three levels deep whatever a ledger says."""
+    for part in (place.model, place.revision, place.script):
+        if not PART.fullmatch(part):
+            raise FieldDamaged(str(place), f"{part!r} in a ledger is no name")
     return f"{place}.{seal}.safetensors"

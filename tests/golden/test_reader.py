@@ -152,6 +152,11 @@ class TestPins:
         with pytest.raises(FieldDamaged, match="in a ledger is no seal"):
             Reader().read(root, PLACE, said)
 
+    @pytest.mark.parametrize("script", ["../one", "", ".one", "a/b", "*", "one?x"])
+    def test_what_is_no_name_leads_nowhere(self, root: Root, script: str) -> None:
+        with pytest.raises(FieldDamaged, match="in a ledger is no name"):
+            Reader().read(root, replace(PLACE, script=script), OTHER)
+
 
 class TestOutage:
     def test_a_store_that_failed_is_asked_once(
@@ -159,7 +164,7 @@ class TestOutage:
     ) -> None:
         asked = []
 
-        def download(store: Store, name: str, *, to: Path) -> None:
+        def download(store: Store, name: str, **_: object) -> None:
             asked.append(name)
             raise Unreachable(store.address(name), "cannot be reached")
 
@@ -199,7 +204,7 @@ class TestPublished:
     def test_a_store_that_loses_bytes_is_found_out(
         self, store: Store, seal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def upload(store: Store, name: str, *, file: Path) -> None:
+        def upload(*_: object, file: Path) -> None:
             object_of(tmp_path, seal).write_bytes(file.read_bytes()[:100])
 
         monkeypatch.setattr(module, "upload", upload)
