@@ -140,8 +140,9 @@ def _said(store: Store, name: str, error: Exception) -> Exception:
         or getattr(error, "status", None) in FORBIDDEN
     ):
         failed = Denied
+    answered = hasattr(error, "status") or getattr(error, "errno", None) == errno.EIO  # over HTTP, or by S3's codes
     words = {Silent: "did not answer in time", Denied: "access is refused"}
-    return failed(address, f"{words.get(failed, 'cannot be reached')}: {told}")
+    return failed(address, f"{words.get(failed, 'the store fails' if answered else 'cannot be reached')}: {told}")
 
 
 def _line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -111,6 +112,20 @@ class TestCache:
         with pytest.raises(NotWritable) as error:
             Reader().read(root, PLACE, seal)
         assert str(error.value).startswith(f"{tmp_path}/cache/goldens: cannot be written: Not a directory\n")
+
+    def test_a_full_disk_is_said_and_leaves_nothing(
+        self, root: Root, store: Store, seal: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def download(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(module, "download", download)
+        with pytest.raises(NotWritable) as error:
+            Reader().read(root, PLACE, seal)
+        assert str(error.value).startswith(
+            f"{store.folder}/{seal}.safetensors: cannot be written: No space left on device\n"
+        )
+        assert list(store.folder.iterdir()) == []
 
 
 class TestPins:

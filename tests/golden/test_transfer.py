@@ -6,9 +6,11 @@ import errno
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from fsspec.callbacks import Callback
 from fsspec.implementations.local import LocalFileSystem
 
 from evseq.errors import EvseqError, UsageError
@@ -109,7 +111,7 @@ class TestWeb:
     def test_it_takes_none(self, tmp_path: Path, file: Path) -> None:
         with serving(tmp_path / "server", "http") as web, pytest.raises(Unreachable) as error:
             upload(store(web.url), NAME, file=file)
-        assert str(error.value).startswith(f"{web.url}/{NAME}: cannot be reached: 405, message='Method Not Allowed'")
+        assert str(error.value).startswith(f"{web.url}/{NAME}: the store fails: 405, message='Method Not Allowed'")
 
 
 class TestFolder:
@@ -128,6 +130,7 @@ class TestFolder:
             (TimeoutError(), Silent, "did not answer in time: TimeoutError"),
             (PermissionError(13, "Permission denied"), Denied, "access is refused: [Errno 13] Permission denied"),
             (RuntimeError("of its\n own"), Unreachable, "cannot be reached: of its own"),
+            (OSError(errno.EIO, "InternalError"), Unreachable, "the store fails: [Errno 5] InternalError"),
         ],
     )
     def test_whatever_a_package_raises_is_said_in_one_line(
@@ -144,6 +147,15 @@ class TestFolder:
         monkeypatch.setattr(LocalFileSystem, "get_file", get_file)
         asked = store(f"file://{tmp_path}")
         assert refused(kind, asked, tmp_path).splitlines()[0] == f"file://{tmp_path}/{NAME}: {told}"
+
+    def test_a_slow_store_is_not_a_silent_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def get_file(_: object, path: str, to: str, callback: Callback) -> None:
+            for _ in range(8):
+                time.sleep(0.2)
+                callback.relative_update(1)
+
+        monkeypatch.setattr(LocalFileSystem, "get_file", get_file)
+        download(store(f"file://{tmp_path}", timeout=1.5), NAME, to=tmp_path / "arrived")
 
     def test_our_own_full_disk_is_not_the_stores(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def get_file(*_: object, **__: object) -> None:
