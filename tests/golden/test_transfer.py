@@ -149,8 +149,8 @@ class TestFolder:
         assert refused(kind, asked, tmp_path).splitlines()[0] == f"file://{tmp_path}/{NAME}: {told}"
 
     def test_a_slow_store_is_not_a_silent_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def get_file(_: object, path: str, to: str, callback: Callback) -> None:
-            for _ in range(8):
+        def get_file(*_: object, callback: Callback) -> None:
+            for _step in range(8):
                 time.sleep(0.2)
                 callback.relative_update(1)
 
