@@ -30,7 +30,7 @@ QUIET = {
 @nox.session(default=False)
 def workshop(session: nox.Session) -> None:
     """Make the one environment that tests, types, qualify and real work in: torch is installed once, not four times."""
-    groups = [nox.project.dependency_groups(PROJECT, name) for name in ("build", "test", "types", "real")]
+    groups = [nox.project.dependency_groups(PROJECT, name) for name in ("build", "test", "types", "remote", "real")]
     session.install("-c", CONSTRAINTS, *(package for group in groups for package in group))
     # The build backend is there already, pinned; an isolated build would fetch an unpinned one.
     session.install("-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[all]")

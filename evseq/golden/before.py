@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from evseq.errors import CacheError
-from evseq.golden.golden import Golden, read
+from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
+from evseq.golden.outage import Outage
+from evseq.golden.reader import Reader
 from evseq.golden.refusals import Refused, hint
 from evseq.golden.root import Place, Root
 
@@ -40,12 +42,18 @@ def compared_with(root: Root, ledger: Ledger, place: Place, *, parent: str | Non
 
 
 def vouched(root: Root, ledger: Ledger, place: Place) -> Golden | None:
-    """Return a golden that the ledger vouches for; None where there is none, or another, or a damaged one."""
+    """Return a golden that the ledger vouches for; None where there is none, or another, or a damaged one.
+
+    Raises Outage for a store that does not say.
+    """
+    seal = ledger.seal(place.revision, place.script)
     try:
-        golden = read(root.golden(place))
+        golden = Reader().read(root, place, seal)
+    except Outage:
+        raise
     except CacheError:
         return None
-    return golden if golden.seal == ledger.seal(place.revision, place.script) else None
+    return golden if golden.seal == seal else None
 
 
 def known(root: Root, model: str, ledger: Ledger, parent: str | None) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
+from evseq.golden.store import Store
+
 __all__ = ["PACKAGED", "Place", "Root", "label_of", "model_name", "without"]
 
 SUFFIX = ".safetensors"
@@ -44,12 +46,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """One folder: `MODEL/REVISION/SCRIPT.safetensors`, candidates beside, `MODEL/LEDGER.yaml`."""
+    """One folder: `MODEL/REVISION/SCRIPT.safetensors`, candidates beside, `MODEL/LEDGER.yaml`.
+
+    Where there is a `store`, accepted goldens lie there, and everything else in the folder.
+    """
 
     folder: Path
+    store: Store | None = None
 
     def golden(self, place: Place) -> Path:
-        """Return where an accepted golden lies."""
+        """Return where an accepted golden lies that is in the folder."""
         return self._under(place, SUFFIX)
 
     def candidate(self, place: Place) -> Path:
@@ -75,7 +81,7 @@ class Root:
         return tuple(sorted(path.name for path in self.folder.iterdir() if path.is_dir()))
 
     def goldens(self) -> Iterator[Place]:
-        """Return every golden, accepted or not, in sorted order; candidates are none."""
+        """Return every golden in the folder, accepted or not, in sorted order; candidates are none."""
         for path in sorted(self.folder.glob(f"*/*/*{SUFFIX}")):
             if not path.name.endswith(CANDIDATE):
                 yield _place(path, SUFFIX)

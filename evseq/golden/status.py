@@ -13,7 +13,8 @@ from evseq.golden.golden import read
 from evseq.golden.ledger import Action, Entry, Ledger, LedgerError, append
 from evseq.golden.lock import locked
 from evseq.golden.refusals import Refused, alone, by_a_person, hint, reasoned
-from evseq.golden.root import Place, Root
+from evseq.golden.root import SUFFIX, Place, Root
+from evseq.golden.stored import audited, pinned
 from evseq.golden.working_tree import commit
 
 __all__ = ["Status", "prune", "status"]
@@ -66,27 +67,38 @@ class Status:
             told = "half a candidate, it or its .json is lost: make it again with --update-goldens, or `evseq golden"
             yield str(root.candidate(place)), f"{told} reject` removes it"
         for path in self.strays:
-            yield str(path), "nothing that belongs among goldens: move it elsewhere"
+            told = "nothing that belongs among goldens: move it elsewhere"
+            if root.store is not None and path.suffix == SUFFIX:
+                told = f"goldens are kept in {root.store.url}: `evseq golden push`, then remove it here"
+            yield str(path), told
 
 
-def status(root: Root, *, scripts: Collection[str]) -> Status:
-    """Read everything in `root`; `scripts` are the names of all that there are, whatever a run selects."""
+def status(root: Root, *, scripts: Collection[str], audit: bool = False) -> Status:
+    """Read everything in `root`; `scripts` are the names of all that there are, whatever a run selects.
+
+    A store is asked for its goldens only for an `audit`; else they are taken to be what the ledgers say.
+    """
     ledgers = {model: _ledger(root, model) for model in root.models()}
-    there = set(root.goldens())
-    said = {place for model, ledger in ledgers.items() for place in _said(model, ledger)}
-    unused = {place for place in there | said if place.script not in scripts}
+    said = {place: seal for model, ledger in ledgers.items() for place, seal in _said(model, ledger)}
+    there = set(root.goldens()) if root.store is None else set(said)
+    unused = {place for place in there | said.keys() if place.script not in scripts}
     accepted: list[Place] = []
     unvouched: list[Place] = []
-    damaged = []
-    for place in sorted(there - unused):
-        ledger = ledgers[place.model]
-        try:
-            seal = read(root.golden(place)).seal
-        except Damage as error:
-            damaged.append(_problem(error))
-            continue
-        if isinstance(ledger, Ledger):
-            (accepted if seal == ledger.seal(place.revision, place.script) else unvouched).append(place)
+    damaged: list[Problem] = []
+    if root.store is None:
+        for place in sorted(there - unused):
+            try:
+                seal = read(root.golden(place)).seal
+            except Damage as error:
+                damaged.append(_problem(error))
+                continue
+            if isinstance(ledgers[place.model], Ledger):
+                (accepted if seal == said.get(place) else unvouched).append(place)
+    elif audit:
+        fine, wrong = audited(root.store, {place: said[place] for place in there - unused})
+        accepted, damaged = list(fine), [_problem(error) for error in wrong]
+    else:
+        accepted = sorted(there - unused)
     candidates, halves = [], []
     for place in root.candidates():
         if not (root.candidate(place).exists() and root.sidecar(place).exists()):
@@ -100,7 +112,7 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
         root=root,
         accepted=tuple(accepted),
         unvouched=tuple(unvouched),
-        missing=tuple(sorted(said - there - unused)),
+        missing=tuple(sorted(said.keys() - there - unused)),
         unused=tuple(sorted(unused)),
         damaged=tuple(damaged),
         candidates=tuple(candidates),
@@ -173,17 +185,15 @@ def _ledger(root: Root, model: str) -> Ledger | LedgerError:
         return error
 
 
-def _said(model: str, ledger: Ledger | LedgerError) -> Iterator[Place]:
-    """Return what a ledger says is there."""
+def _said(model: str, ledger: Ledger | LedgerError) -> Iterator[tuple[Place, str]]:
+    """Return what a ledger says is there, each with its seal."""
     if isinstance(ledger, Ledger):
-        for revision, words in ledger.revisions.items():
-            for script in words:
-                yield Place(model=model, revision=revision, script=script)
+        yield from pinned(model, ledger)
 
 
 def _strays(root: Root) -> Iterator[Path]:
     """Return files of models' folders that evseq does not read; hidden ones are nobody's."""
-    known = {root.golden(place) for place in root.goldens()}
+    known = {root.golden(place) for place in root.goldens()} if root.store is None else set()
     for place in root.candidates():
         known |= {root.candidate(place), root.sidecar(place)}
     for model in root.models():
