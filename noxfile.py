@@ -85,6 +85,12 @@ def audit(session: nox.Session) -> None:
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
+def bench(session: nox.Session) -> None:
+    """Measure what evseq costs beside the bare operations, in one run. Arguments name parts of it."""
+    python(session, "-m", "tools.bench", *session.posargs)
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
 def architectures(session: nox.Session) -> None:
     """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
     python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)
