@@ -52,6 +52,7 @@ ROOMS = (
 )
 
 FAULTS: Mapping[str, Fault] = MappingProxyType(
-    {found.name: found for room in ROOMS for found in vars(room).values() if isinstance(found, Fault)} | guard.LEFT_OUT
+    {found.name: found for room in ROOMS for found in vars(room).values() if isinstance(found, Fault)}
+    | dict(guard.LEFT_OUT)
 )
 """What `TARGET+NAME` may name."""

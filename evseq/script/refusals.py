@@ -59,9 +59,11 @@ def damaged(description: Description) -> Mapping[Region, Script]:
 
 def refused(script: Script) -> frozenset[str]:
     """Return the fields that a script expects to be refused, whether named in place or by an arm."""
-    words = (event.expect.refused for event in _flat(script.events) if event.expect is not None)
-    values = (script.arms[word].values if word in script.arms and word not in FIELDS else (word,) for word in words)
-    return frozenset(str(value) for several in values for value in several if value is not None)
+    words = {event.expect.refused for event in _flat(script.events) if event.expect is not None}
+    values = (
+        script.arms[word].values if word in script.arms and word not in FIELDS else (word,) for word in words if word
+    )
+    return frozenset(str(value) for several in values for value in several)
 
 
 def _flat(events: Iterable[Event]) -> Iterator[Event]:
