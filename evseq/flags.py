@@ -60,7 +60,10 @@ def updates(command: Command) -> Command:
 
 def resumes(command: Command) -> Command:
     """Give a command an earlier run to resume."""
-    text = "Run what this file of JSON lines has not, or not as it is now, and write it anew, or that of --jsonl."
+    text = (
+        "Run only what this file of an earlier run lacks, or has of another script, target or setting. It is written "
+    )
+    text += "anew with all of it, or the file of --jsonl is."
     return click.option("--resume", metavar="FILE", help=text)(command)
 
 

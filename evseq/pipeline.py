@@ -144,15 +144,8 @@ def run(
             if (chosen := running.selected(script, text))
         ]
         running.check(parts)
-        before = _before(parts, running, kept or ())
-        rest = [place for place in range(len(parts)) if place not in before]
-        if watch:
-            if kept is not None:
-                watch.kept(tuple(before.values()))
-            watch.planned(sum(len(parts[place].chosen) for place in rest))
-        played = play([parts[place] for place in rest], running, watch=watch)
-        ended = before | {rest[place]: result for place, result in played.ended.items()}
-        done = [ended[place] for place in sorted(ended)]
+        played = play(parts, running, watch=watch, kept=kept)
+        done = [played.ended[place] for place in sorted(played.ended)]
         cases = tuple(case for result in done for case in result.cases)
         run_on = tuple(dict.fromkeys(part.target for part in parts))
         candidates = tuple(path for result in done for path in result.candidates)
@@ -171,7 +164,7 @@ def run(
             asked=tuple(asked),
             candidates=candidates,
             unmatched=unmatched(entries.values(), cases),
-            cancelled=_cancelled(parts, ended) if played.interrupted else (),
+            cancelled=played.cancelled,
             lost=tuple(played.lost),
         )
 
@@ -222,20 +215,6 @@ def judge(path: Path, *, goldens: Terms | None = None, known: Path | None = None
 
 
 # -- small questions ---------------------------------------------------------------------------------------------------
-
-
-def _before(parts: Sequence[Part], running: Run, kept: Sequence[ScriptResult]) -> dict[int, ScriptResult]:
-    """Return by their place the parts that were done before and would come out the same again.
-
-    Candidates that were adopted or thrown away since are made again.
-    """
-    stamped = {result.stamp: result for result in kept if all(Path(file).is_file() for file in result.candidates)}
-    found = {place: stamped.get(running.stamp(part)) for place, part in enumerate(parts)} if stamped else {}
-    return {place: result for place, result in found.items() if result is not None}
-
-
-def _cancelled(parts: Sequence[Part], ended: Mapping[int, ScriptResult]) -> tuple[str, ...]:
-    return tuple(case for place, part in enumerate(parts) if place not in ended for case in part.ids)
 
 
 def _refuse_unwritable(folder: Path) -> None:

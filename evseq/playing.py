@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from evseq.crew import LostWorker, shared
 from evseq.part import Part, ScriptResult, Watcher
@@ -18,19 +19,56 @@ __all__ = ["Played", "play"]
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """What came of parts, by place. `lost` tells of processes that ended, `findings` of what nobody could play."""
+    """What came of parts, by place. `lost` tells of processes that ended, `findings` of what nobody could play.
+
+    `cancelled` are the cases, by id, that an interrupt kept from being judged.
+    """
 
     ended: dict[int, ScriptResult] = field(default_factory=dict)
+    cancelled: tuple[str, ...] = ()
     lost: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     interrupted: bool = False
 
 
-def play(parts: Sequence[Part], running: Run, *, watch: Watcher | None = None) -> Played:
+def play(
+    parts: Sequence[Part],
+    running: Run,
+    *,
+    watch: Watcher | None = None,
+    kept: Sequence[ScriptResult] | None = None,
+) -> Played:
     """Play every part, by as many workers as the settings say. An interrupt ends it early; what is done is kept.
 
-    A part whose worker is gone is played by another; where that one goes too, it is a finding.
+    A part that is `kept` from an earlier run is not played again. One whose worker is gone is played by another; where
+    that one goes too, it is a finding.
     """
+    before = _before(parts, running, kept or ())
+    places = [place for place in range(len(parts)) if place not in before]
+    rest = [parts[place] for place in places]
+    if watch:
+        if kept is not None:
+            watch.kept(tuple(before.values()))
+        watch.planned(sum(len(part.chosen) for part in rest))
+    played = _played(rest, running, watch)
+    played.ended = before | {places[place]: result for place, result in played.ended.items()}
+    if played.interrupted:
+        missed = [part for place, part in enumerate(parts) if place not in played.ended]
+        played.cancelled = tuple(case for part in missed for case in part.ids)
+    return played
+
+
+def _before(parts: Sequence[Part], running: Run, kept: Sequence[ScriptResult]) -> dict[int, ScriptResult]:
+    """Return by their place the parts that were done before and would come out the same again.
+
+    Candidates that were adopted or thrown away since are made again.
+    """
+    stamped = {result.stamp: result for result in kept if all(Path(file).is_file() for file in result.candidates)}
+    found = {place: stamped.get(running.stamp(part)) for place, part in enumerate(parts)} if stamped else {}
+    return {place: result for place, result in found.items() if result is not None}
+
+
+def _played(parts: Sequence[Part], running: Run, watch: Watcher | None) -> Played:
     played = Played()
     turns = _Turns(parts, played, watch)
     try:

@@ -217,7 +217,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 default=None,
                 read=_path,
                 metavar="FILE",
-                help="Also write the run as JSON lines: one line for the run, one for each case, a summary.",
+                help="Also write the run as JSON lines: one line for the run, each case and each script, a summary.",
             ),
             Setting(
                 name="record",
