@@ -36,7 +36,8 @@ def stamp(
     known: Sequence[Entry],
 ) -> str:
     """Return the stamp of a part. `identity` is that of the opened model, or why it has none."""
-    terms = (goldens.root, goldens.revision, goldens.require, goldens.update, goldens.witness, goldens.form)
+    store = goldens.store and goldens.store.url
+    terms = (goldens.root, store, goldens.revision, goldens.require, goldens.update, goldens.witness, goldens.form)
     told = {
         "versions": [versions.evseq(), versions.libraries()],
         "script": [part.script.source.file, part.script.source.text, _beside(part.script)],

@@ -167,7 +167,7 @@ class TestInterrupted:
         assert (result.interrupted, result.exit) == (True, Exit.INTERRUPTED)
         assert list(result.cases) == watching.finished_
         assert [case.script for case in result.cases] == ["one", "arms", "arms", "arms", "arms"]
-        assert result.cancelled == (f"two[float64][{FULL}]",)
+        assert result.cancelled == (f"two[][{FULL}]",)
         assert watching.told[-1] == "4 ended"
 
     def test_an_interrupt_in_an_engine_ends_the_run_too(self) -> None:
