@@ -104,6 +104,8 @@ class TestJsonLines:
             "unjudged": [],
             "candidates": [],
             "interrupted": False,
+            "cancelled": [],
+            "lost": [],
             "exit": 1,
         }
 
