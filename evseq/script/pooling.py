@@ -70,7 +70,9 @@ def draw(desk: Desk, event: ev.Reuse) -> None:
     exact = all(row.exact for one in (session, *desk.stowed) for row in one.rows.values())
     reused = event.expect.reused if event.expect else None
     most = sum(bound.tokens for bound in bounds)
-    limit = reused_limit(desk, reused, changed.request, most, exact=exact) if reused is not None else None
+    limit = None
+    if reused is not None:
+        limit = reused_limit(desk, reused, changed.request, most, exact=exact, stand="may come from a pool")
     desk.emit(
         st.Draw(
             event=desk.event,

@@ -238,8 +238,19 @@ def _must_differ(desk: Desk, refused: str, fields: dict[str, object], source: Se
         )
 
 
-def reused_limit(desk: Desk, reused: ev.Reused, request: st.Request, legal: int | None, *, exact: bool) -> int | None:
-    """Return the bound on the tokens that come from the cache; it must be one that a wrong engine would miss."""
+def reused_limit(
+    desk: Desk,
+    reused: ev.Reused,
+    request: st.Request,
+    legal: int | None,
+    *,
+    exact: bool,
+    stand: str = "stand before the first difference",
+) -> int | None:
+    """Return the bound on the tokens that come from the cache; it must be one that a wrong engine would miss.
+
+    `stand` says of the `legal` ones why there are no more.
+    """
     word, number = next((word, number) for word, number in reused if number is not None)
     path = ("expect", "reused", word)
     limit, total = desk.number(number, path), request.tokens
@@ -254,6 +265,6 @@ def reused_limit(desk: Desk, reused: ev.Reused, request: st.Request, legal: int 
         message = f"{desk.word}: `{word}: {limit}`, but the request has {total} tokens"
         desk.refuse(path, message, f"expect no more than {total}")
     if legal is not None and limit > legal:
-        message = f"{desk.word}: `{word}: {limit}`, but only {legal} tokens stand before the first difference"
+        message = f"{desk.word}: `{word}: {limit}`, but only {legal} tokens {stand}"
         desk.refuse(path, message, f"expect no more than {legal}")
     return limit
