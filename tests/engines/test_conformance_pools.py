@@ -64,6 +64,10 @@ def test_a_broken_pool_breaches_a_rule(fault: str, told: str) -> None:
     assert str(breaches[0]).partition("\n")[0] == told
 
 
+def test_every_rule_for_pools_has_a_planted_fault() -> None:
+    assert [rule.name for rule in RULES] == ["pool", "pool-keys", "pool-isolation"]
+
+
 def test_sessions_of_one_pool_are_apart() -> None:
     (rule,) = (rule for rule in RULES if rule.name == "pool-isolation")
 
