@@ -17,7 +17,19 @@ from evseq.cache.state import CacheState, Scalar
 from evseq.geometry import Description, Dtype, Layout
 from evseq.history import Path
 
-__all__ = ["Batch", "CacheView", "Engine", "Joining", "LayerView", "Loader", "Probe", "Reader", "Rule", "Session"]
+__all__ = [
+    "Batch",
+    "CacheView",
+    "Declaring",
+    "Engine",
+    "Joining",
+    "LayerView",
+    "Loader",
+    "Probe",
+    "Reader",
+    "Rule",
+    "Session",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +139,15 @@ class Joining(Protocol):
         The side that has fewer columns gets masked slots in front; every token keeps its keys, values and position.
         Nothing is forwarded; `other` is not used any more.
         """
+        ...
+
+
+@runtime_checkable
+class Declaring(Protocol):
+    """An engine that offers cache kinds of promise `masked`. It is no part of `Engine`: most offer none."""
+
+    def uncached_under(self, path: Path, cache: str) -> Float[Tensor, "position vocab"]:
+        """Run one row without any cache, under what the kind `cache` declares of each token: how it is seen and held."""
         ...
 
 

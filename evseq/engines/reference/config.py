@@ -8,14 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from evseq.engines.reference.kinds import CACHES
 from evseq.geometry import (
-    CacheKind,
     Capability,
     Deciding,
     Description,
     Dtype,
     Geometry,
-    Keep,
     Layer,
     PositionRule,
     WindowCounts,
@@ -29,17 +28,11 @@ NAMES = ("full", "window", "learned", "alibi", "narrow")
 WEIGHTS = Path(__file__).parent / "weights"
 """The folder of NAME.json and NAME.safetensors."""
 
-CACHES = (
-    CacheKind(name="growing", full=Keep.EVERY, sliding=Keep.EVERY),
-    CacheKind(name="fixed", full=Keep.CAPACITY, sliding=Keep.CAPACITY),
-    CacheKind(name="ring", full=Keep.CAPACITY, sliding=Keep.RING),
-)
-
 ALTERABLE = (
     *("model.architecture", "model.config", "weights.source", "weights.live", "model.adapters"),
     *("tokenizer.vocabulary", "tokenizer.merges", "tokenizer.special", "tokenizer.normaliser", "tokenizer.template"),
     *("numeric.dtype", "numeric.attention", "window.policy"),
-    *("cache.dtype", "cache.length", "cache.visible", "cache.eviction"),
+    *("cache.dtype", "cache.quantisation", "cache.length", "cache.visible", "cache.eviction"),
 )
 """The fields that are changed for real on a live decoder; only the base of rotary angles shapes logits as a setting."""
 
