@@ -156,6 +156,11 @@ class CacheKind:
     envelope: float | None = None
     packs: bool = False
 
+    def halved(self) -> CacheKind:
+        """Return this kind with half the bits, if it rounds numbers at all: what a changed engine would offer."""
+        bits = [(name, int(value) // 2 if name == "bits" else value) for name, value in self.quantisation]
+        return replace(self, quantisation=tuple(bits))
+
     def shown(self, layer: Layer) -> Layer:
         """Return `layer` as this kind lets its queries see it."""
         if self.streams is None or layer.window is not None:
@@ -227,6 +232,7 @@ class Description:
     deciding: Deciding
     options: dict[str, tuple[str, ...]]  # the engine's own arms, without namespace; first is default
     alterable: tuple[str, ...] = ()  # identity fields it can really change while it lives
+    absent: tuple[tuple[str, str], ...] = ()  # cache kinds it does not offer, with the reason
 
     def cache(self, name: str) -> CacheKind | None:
         """Return the cache kind of that name, or None."""

@@ -24,7 +24,8 @@ def unsupported(plan: Plan, description: Description) -> str | None:
             return f"no {option} {value!r}" if option in description.options else f"no option {option!r}"
     kind = description.cache(plan.cache)
     if kind is None:
-        return f"no cache kind {plan.cache!r}"
+        reason = dict(description.absent).get(plan.cache)
+        return f"no cache kind {plan.cache!r}" + (f": {reason}" if reason else "")
     if reason := _unkept(plan, kind):
         return reason
     feeds = _feeds(plan)

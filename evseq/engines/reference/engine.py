@@ -81,7 +81,9 @@ class ReferenceEngine:
     def description(self) -> Description:
         """What the decoder is now."""
         described = self.decoder.config.describe()
-        return replace(described, caches=tuple(map(_halved, described.caches))) if self.halved else described
+        if not self.halved:
+            return described
+        return replace(described, caches=tuple(kind.halved() for kind in described.caches))
 
     def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
         """Change a field for real while this is entered."""
@@ -140,13 +142,6 @@ class ReferenceEngine:
             hint = f"did you mean {close!r}? " if close else ""
             raise EngineError(f"{word}: no cache kind {name!r}\n  help: {hint}known are {', '.join(known)}")
         return kind
-
-
-def _halved(kind: CacheKind) -> CacheKind:
-    return replace(
-        kind,
-        quantisation=tuple((name, int(value) // 2 if name == "bits" else value) for name, value in kind.quantisation),
-    )
 
 
 def _architecture(decoder: Decoder) -> str:
