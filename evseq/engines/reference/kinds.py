@@ -34,7 +34,7 @@ BLOCKS = CacheKind(
     promise=Promise.LOSSY,
     crops=False,
     quantisation=(("bits", 4), ("block", 4), ("of", "block and channel"), ("residual", 4)),
-    envelope=0.5,
+    envelope=0.2,
 )
 """Tokens older than the last 4 are rounded in blocks of 4, once a forward is over. A query of that forward saw them
 whole, so another chunking gives other logits and no uncached forward says which. A crop would have to bring back what
