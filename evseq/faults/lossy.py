@@ -19,7 +19,6 @@ from evseq.faults.inside import layers
 from evseq.faults.needs import in_reference, known_inside, offers
 from evseq.verdict.result import Check
 
-
 BLOCKS: Mapping[str, Mapping[str, str]] = {FULL: {"cache": "blocks"}}
 PACKED: Mapping[str, Mapping[str, str]] = {**BLOCKS, LLAMA: {"cache": "quantised"}}
 STREAMING: Mapping[str, Mapping[str, str]] = {FULL: {"cache": "streaming"}}

@@ -38,7 +38,8 @@ class Group:
     """Recordings in the order of the cases, a reason where one was not supported, None where there was no reference.
 
     `references` are None where nothing ran, because no case is supported or because the uncached side is `broken`.
-    `declared` are those of each cache kind that is held to an uncached forward under its own policy. `tree` has the histories that all of it is about.
+    `declared` are those of each cache kind that is held to an uncached forward under its own policy. `tree` has the
+    histories that all of it is about.
     """
 
     recordings: tuple[Recording | str | None, ...]

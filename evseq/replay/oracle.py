@@ -34,8 +34,8 @@ class Oracle:
     """Uncached forwards of one script on one target. `engine` gives the engine of a dtype, loaded once.
 
     `forwards` counts one per leaf and dtype; `reference_forwards` those that check the reference itself. Without `pads`
-    the engine knows no masked slots, and no second sample of its noise is taken. `cache` names a kind of promise `masked`
-    under whose policy every forward is run.
+    the engine knows no masked slots, and no second sample of its noise is taken. `cache` names a kind of promise
+    `masked` under whose policy every forward is run.
     """
 
     tree: Tree

@@ -127,8 +127,8 @@ class Recording:
     """Everything observed while one plan was played.
 
     `repeats` says whether the engine, asked twice, gave the same bits; False until that was measured. `shown` says
-    whether it ever let its keys and values be looked at. Of a lossy cache kind `solo` has the logits of every forward by
-    lineage, each row replayed alone; `alone` says why there are none.
+    whether it ever let its keys and values be looked at. Of a lossy cache kind `solo` has the logits of every forward
+    by lineage, each row replayed alone; `alone` says why there are none.
     """
 
     plan: Plan

@@ -6,7 +6,7 @@ same row, fed in the same pieces, with nobody beside it and nothing saved, copie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -86,29 +86,18 @@ def _walk(plan: st.Plan, trie: _Trie) -> Iterator[tuple[int, tuple[st.Feed, list
     rows: dict[str, list[int]] = {}
     groups: dict[str, int] = {}
     saved: dict[str, list[int]] = {}
-
-    def opened(group: int, count: int) -> list[int]:
-        return [trie.add(-1, replace(plan.layouts[group], rows=1))] * count
-
-    def fed(feed: st.Feed, before: Iterable[int]) -> list[int]:
-        return [trie.add(node, _alone(feed, row)) for row, node in enumerate(before)]
-
     for step in plan.steps:
         match step:
-            case st.Open() | st.Reset():
-                groups[step.session] = getattr(step, "group", groups.get(step.session, 0))
+            case st.Open():
+                rows[step.session], groups[step.session] = [], step.group
+            case st.Reset():
                 rows[step.session] = []
             case st.Feed():
-                before = rows[step.session] or opened(groups[step.session], len(step.rows))
-                rows[step.session] = fed(step, before)
+                before = rows[step.session] or _opened(plan, trie, groups[step.session], step)
+                rows[step.session] = _fed(trie, step, before)
                 yield step.lineage, (step, rows[step.session])
-            case st.Select() | st.Retire():
-                rows[step.session] = [rows[step.session][parent] for parent in step.parents]
-            case st.Join():
-                rows[step.session] = [*rows[step.session], *rows.pop(step.other)]
-            case st.Crop():
-                pairs = zip(rows[step.session], step.lengths, strict=True)
-                rows[step.session] = [trie.add(node, length) for node, length in pairs]
+            case st.Select() | st.Retire() | st.Join() | st.Crop():
+                rows[step.session] = _reshaped(trie, step, rows)
             case st.Fork():
                 rows[step.session], groups[step.session] = rows[step.source], groups[step.source]
             case st.Save():
@@ -117,15 +106,44 @@ def _walk(plan: st.Plan, trie: _Trie) -> Iterator[tuple[int, tuple[st.Feed, list
                 if step.refused is None:
                     source = saved[step.source] if step.held is None else rows[step.source]
                     rows[step.session], groups[step.session] = source, step.group
-                if step.damage is not None and step.damage.world is st.World.SAME:
-                    nodes = opened(step.damage.group, len(step.damage.right[0].rows))
-                    for feed in step.damage.right:
-                        nodes = fed(feed, nodes)
-                        yield feed.lineage, (feed, nodes)
+                yield from _afresh(plan, trie, step.damage)
             case st.Drop() | st.Read() | st.Alter() | st.Restore() | st.LoadDamaged():
                 pass
             case _:
                 assert_never(step)
+
+
+def _opened(plan: st.Plan, trie: _Trie, group: int, first: st.Feed) -> list[int]:
+    """Return the node of a row in a session of its own, for every row of a first forward."""
+    return [trie.add(-1, replace(plan.layouts[group], rows=1))] * len(first.rows)
+
+
+def _fed(trie: _Trie, feed: st.Feed, before: list[int]) -> list[int]:
+    return [trie.add(node, _alone(feed, row)) for row, node in enumerate(before)]
+
+
+def _reshaped(trie: _Trie, step: st.Select | st.Retire | st.Join | st.Crop, rows: dict[str, list[int]]) -> list[int]:
+    """Return the nodes of a session's rows after a step that moves or cuts them; of these only a crop is their own."""
+    own = rows[step.session]
+    match step:
+        case st.Select() | st.Retire():
+            return [own[parent] for parent in step.parents]
+        case st.Join():
+            return [*own, *rows.pop(step.other)]
+        case st.Crop():
+            return [trie.add(node, length) for node, length in zip(own, step.lengths, strict=True)]
+        case _:
+            assert_never(step)
+
+
+def _afresh(plan: st.Plan, trie: _Trie, damage: st.Damage | None) -> Iterator[tuple[int, tuple[st.Feed, list[int]]]]:
+    """Yield the forwards of a changed request that is played from its beginning."""
+    if damage is None or damage.world is not st.World.SAME:
+        return
+    nodes = _opened(plan, trie, damage.group, damage.right[0])
+    for feed in damage.right:
+        nodes = _fed(trie, feed, nodes)
+        yield feed.lineage, (feed, nodes)
 
 
 def _alone(feed: st.Feed, row: int) -> st.Feed:

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from evseq.cache.content import LiveContent, root, tensor_digest
 from evseq.cache.state import Scalar
 from evseq.engines.reference.altering import Adapter, altered
-from evseq.engines.reference.storing import storage
 from evseq.engines.reference.config import Config
 from evseq.engines.reference.model import Decoder, attend
 from evseq.engines.reference.session import ReferenceSession, check_positions
+from evseq.engines.reference.storing import storage
 from evseq.engines.reference.tokenizer import Tokenizer
 from evseq.engines.reference.uncached import uncached
 from evseq.errors import EngineError, nearest
@@ -33,8 +33,8 @@ __all__ = ["ReferenceEngine"]
 class ReferenceEngine:
     """A decoder of the package. `source` is the digest of its weights as they were read from the file `weights`.
 
-    `kept` is the dtype of keys and values where it is not that of the weights; `halved` says whether the kinds that round
-    them have half the bits they declare.
+    `kept` is the dtype of keys and values where it is not that of the weights; `halved` says whether the kinds that
+    round them have half the bits they declare.
     """
 
     decoder: Decoder

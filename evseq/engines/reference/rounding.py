@@ -20,7 +20,8 @@ class Quantised(Growing):
 
     def __init__(self, layer: Layer, layout: Layout, dtype: torch.dtype, *, kind: CacheKind) -> None:
         super().__init__(layer, layout, dtype)
-        self.quantisation = dict(kind.quantisation)
+        how = dict(kind.quantisation)
+        self.quantisation, self.bits = how, int(how["bits"])
 
     def append(
         self,
@@ -35,7 +36,7 @@ class Quantised(Growing):
         self, states: Float[Tensor, "row kv_head column head_dim"]
     ) -> Float[Tensor, "row kv_head column head_dim"]:
         """Return what is held of new columns."""
-        return stepped(states, dim=-1, bits=int(self.quantisation["bits"]))
+        return stepped(states, dim=-1, bits=self.bits)
 
 
 class Blocks(Growing):
@@ -46,7 +47,9 @@ class Blocks(Growing):
 
     def __init__(self, layer: Layer, layout: Layout, dtype: torch.dtype, *, kind: CacheKind) -> None:
         super().__init__(layer, layout, dtype)
-        self.quantisation = dict(kind.quantisation)
+        how = dict(kind.quantisation)
+        self.quantisation = how
+        self.bits, self.block, self.residual = (int(how[of]) for of in ("bits", "block", "residual"))
 
     def shapes(self, rows: int, slots: int) -> dict[str, tuple[int, ...]]:
         """Add the numbers of rounded tokens."""
@@ -66,13 +69,12 @@ class Blocks(Growing):
     def pack(self) -> None:
         """Round whole blocks as long as the residual and one block more are there."""
         self.keys, self.values = self.keys.clone(), self.values.clone()  # queries still look at what was
-        block, residual = int(self.quantisation["block"]), int(self.quantisation["residual"])
         for row, length in enumerate(self.lengths().tolist()):
             slots = (self.positions[row] >= 0).nonzero().flatten()  # slot of each token, the oldest first
             first = int(self.packed[row])
-            while length - first >= residual + block:
-                self.pack_block(row, slots[first : first + block])
-                first += block
+            while length - first >= self.residual + self.block:
+                self.pack_block(row, slots[first : first + self.block])
+                first += self.block
             self.packed[row] = first
 
     def pack_block(self, row: int, slots: Int[Tensor, " slot"]) -> None:
@@ -83,7 +85,7 @@ class Blocks(Growing):
 
     def rounded(self, states: Float[Tensor, "kv_head slot head_dim"]) -> Float[Tensor, "kv_head slot head_dim"]:
         """Return what is held of a block."""
-        return stepped(states, dim=1, bits=int(self.quantisation["bits"]))
+        return stepped(states, dim=1, bits=self.bits)
 
     def clear(self, rows: int) -> None:
         """Drop every slot; nothing is rounded then."""
@@ -102,4 +104,5 @@ def stepped(states: Float[Tensor, "..."], *, dim: int, bits: int) -> Float[Tenso
     low, high = numbers.amin(dim, keepdim=True), numbers.amax(dim, keepdim=True)
     step = (high - low) / (2**bits - 1)
     codes = ((numbers - low) / step.where(step > 0, 1.0)).round()
-    return (low + codes * step).to(states.dtype)
+    rounded: Tensor = low + codes * step
+    return rounded.to(states.dtype)

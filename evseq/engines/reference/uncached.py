@@ -77,7 +77,8 @@ def _rounded(states: Float[Tensor, "kv_head slot head_dim"], bits: int) -> Float
     range_ = numbers.max(-1, keepdim=True).values - least  # kv_head slot 1
     last = 2**bits - 1
     codes = torch.round((numbers - least) * last / range_.where(range_ != 0, 1.0))
-    return (least + codes * range_ / last).to(states.dtype)
+    rounded: Tensor = least + codes * range_ / last
+    return rounded.to(states.dtype)
 
 
 def _turns(places: Float[Tensor, " slot"], config: Config) -> Complex[Tensor, "slot half"]:

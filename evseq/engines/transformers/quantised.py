@@ -22,8 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedConfig, QuantizedCache
-from transformers.cache_utils import QuantizedLayer
-from transformers.utils import is_optimum_quanto_available
+from transformers.utils.import_utils import is_optimum_quanto_available
 
 from evseq.cache.state import Scalar
 from evseq.errors import EngineError
@@ -47,6 +46,9 @@ ENVELOPE = 0.75
 """Largest distance from the uncached forward, as a share of the largest logit. Healthy new models come to 0.3."""
 
 States = Float[Tensor, "row kv_head slot head_dim"]
+
+Filled = Any
+"""A QuantizedLayer of transformers, most of whose parts have no types."""
 
 PARTS = ("data", "scale", "shift")
 
@@ -111,9 +113,9 @@ def _unpacked(packed: Tensor, bits: int) -> Tensor:
     return torch.cat([packed >> shift & 2**bits - 1 for shift in range(0, 8, bits)])
 
 
-def whole(layer: QuantizedLayer) -> tuple[States, States]:
+def whole(layer: Filled) -> tuple[States, States]:
     """Return the keys and values a query would see: those packed, in the order beams were chosen, then the tail."""
-    packed = layer._apply_pending_reorder(
+    packed: tuple[States, States] = layer._apply_pending_reorder(
         layer._dequantize(layer._quantized_keys), layer._dequantize(layer._quantized_values)
     )
     keys, values = (
@@ -123,7 +125,7 @@ def whole(layer: QuantizedLayer) -> tuple[States, States]:
     return keys, values
 
 
-def rounding(layer: QuantizedLayer) -> dict[str, Scalar]:
+def rounding(layer: Filled) -> dict[str, Scalar]:
     """Return how a layer rounds, in the words of its kind."""
     return {
         "backend": f"quanto {version(PACKAGE)}",
@@ -133,7 +135,7 @@ def rounding(layer: QuantizedLayer) -> dict[str, Scalar]:
     }
 
 
-def held_bytes(layer: QuantizedLayer) -> int:
+def held_bytes(layer: Filled) -> int:
     """Return the bytes of codes, scales, zero points and tail, of the rows that a selection left."""
     packed = sum(
         part.numel() * part.element_size()
@@ -142,11 +144,12 @@ def held_bytes(layer: QuantizedLayer) -> int:
     )
     left = layer._pending_beam_idx
     if left is not None:
-        packed = packed * len(left) // layer._quantized_keys.shape[0]
-    return packed + sum(tail.numel() * tail.element_size() for tail in (layer.keys, layer.values))
+        packed = packed * len(left) // int(layer._quantized_keys.shape[0])
+    tails: int = sum(tail.numel() * tail.element_size() for tail in (layer.keys, layer.values))
+    return packed + tails
 
 
-def taken(layer: QuantizedLayer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Scalar]]:
+def taken(layer: Filled, prefix: str) -> tuple[dict[str, Tensor], dict[str, Scalar]]:
     """Return copies of all that a filled layer holds; its keys and values also whole, to be read by anybody."""
     tensors: dict[str, Tensor] = {}
     keys, values = whole(layer)
@@ -167,7 +170,7 @@ def taken(layer: QuantizedLayer, prefix: str) -> tuple[dict[str, Tensor], dict[s
 
 
 def put(
-    layer: QuantizedLayer,
+    layer: Filled,
     given: Mapping[str, Tensor | Scalar],
     prefix: str,
     *,
@@ -199,7 +202,7 @@ def put(
             raise _misfit(prefix, f"{name} are not what its codes stand for")
 
 
-def copied(layer: QuantizedLayer) -> QuantizedLayer:
+def copied(layer: Filled) -> Filled:
     """Return a layer of equal contents that shares nothing; the library's own packed tensors cannot be deep-copied."""
     twin = copy.copy(layer)
     if layer.is_initialized:
@@ -212,7 +215,7 @@ def copied(layer: QuantizedLayer) -> QuantizedLayer:
     return twin
 
 
-def _joined(layer: QuantizedLayer, parts: Mapping[str, Any], size: torch.Size) -> Tensor:
+def _joined(layer: Filled, parts: Mapping[str, Any], size: torch.Size) -> Tensor:
     """Return a packed tensor made of copies of its parts."""
     from optimum.quanto import qint2, qint4
     from optimum.quanto.tensor.packed import PackedTensor
