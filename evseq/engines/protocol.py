@@ -147,7 +147,7 @@ class Declaring(Protocol):
     """An engine that offers cache kinds of promise `masked`. It is no part of `Engine`: most offer none."""
 
     def uncached_under(self, path: Path, cache: str) -> Float[Tensor, "position vocab"]:
-        """Run one row without any cache, under what the kind `cache` declares of each token: how it is seen and held."""
+        """Run one row without any cache, under what the kind `cache` declares of each token: how seen, how held."""
         ...
 
 

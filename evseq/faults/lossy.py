@@ -1,4 +1,4 @@
-"""Caches that promise less than `exact`: blocks rounded by the wrong scale, packed parts left behind, masks too small."""
+"""Caches that promise less than `exact`: blocks of the wrong scale, packed parts left behind, masks too small."""
 
 from __future__ import annotations
 

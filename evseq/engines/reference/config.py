@@ -94,8 +94,12 @@ class Config:
         return cls(**plain)
 
     def plain(self) -> dict[str, Any]:
-        """Return the configuration as JSON holds it; `read` is the inverse."""
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+        """Return the configuration as JSON holds it; `read` is the inverse. What a layer does not have is left out."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        plain["layers"] = [
+            {name: value for name, value in layer.items() if value or name == "window"} for layer in plain["layers"]
+        ]
+        return plain
 
     def describe(self) -> Description:
         """Say what the engine can do with this configuration: everything."""
