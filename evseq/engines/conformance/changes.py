@@ -40,7 +40,7 @@ def altered(bench: Bench) -> Iterator[str]:
 
 
 def _fields(bench: Bench) -> dict[str, bytes]:
-    """Return the canonical value of every field an engine answers for, its windows, cache dtype and rounding among them."""
+    """Return the canonical value of every field an engine answers for, windows, cache dtype and rounding among them."""
     engine = bench.engine
     described = getattr(engine, "description", bench.description)
     windows: Scalar = [layer.window for layer in described.geometry.layers]

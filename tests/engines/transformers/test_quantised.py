@@ -1,4 +1,4 @@
-"""The quantised cache of transformers: what it promises, what it cannot do, and that it survives copy and file whole."""
+"""The quantised cache of transformers: what it promises and cannot do, and that it survives copy and file whole."""
 
 from __future__ import annotations
 
