@@ -19,18 +19,22 @@ from evseq.replay.references import References
 from evseq.replay.solo import solo
 from evseq.replay.target import Options, Target
 from evseq.script.lower import Lowered
-from evseq.script.steps import Feed, Load, Plan
+from evseq.script.steps import Draw, Feed, Load, Plan
 
 __all__ = ["Group", "Work", "engine_options", "observe", "truths", "unreferenced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What it took: leaves of the tree, forwards of the oracle, forwards that check the reference."""
+    """What it took: leaves of the tree, forwards of the oracle, forwards that check the reference.
+
+    `once` are more of these, by what for: a run makes them once for all its scripts.
+    """
 
     leaves: int = 0
     oracle: int = 0
     reference: int = 0
+    once: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
                 if name is not None
             }
         except UnusableError as error:
-            return unreferenced(lowered, str(error), work=_work(oracles, besides=target.untold_forwards()))
+            return unreferenced(lowered, str(error), work=_work(oracles, target))
         recordings = [
             _play(plan, target=target, folder=folder / str(number)) if isinstance(plan, Plan) else plan
             for number, plan in enumerate(lowered.plans)
@@ -91,7 +95,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
         references=replace(references, changed=changed[None]),
         declared={name: replace(found, changed=changed[name]) for name, found in declared.items()},
         tree=lowered.tree,
-        work=_work(oracles, besides=target.untold_forwards()),
+        work=_work(oracles, target),
     )
 
 
@@ -139,11 +143,12 @@ def _oracle(tree: Tree, target: Target, *, cache: str | None = None) -> Oracle:
     )
 
 
-def _work(oracles: Mapping[str | None, Oracle], *, besides: int = 0) -> Work:
+def _work(oracles: Mapping[str | None, Oracle], target: Target) -> Work:
     return Work(
         leaves=len(oracles[None].leaves),
         oracle=sum(oracle.forwards for oracle in oracles.values()),
-        reference=sum(oracle.reference_forwards for oracle in oracles.values()) + besides,
+        reference=sum(oracle.reference_forwards for oracle in oracles.values()),
+        once=dict(target.used.forwards),
     )
 
 
@@ -193,6 +198,8 @@ def _nodes(plan: Plan) -> Iterator[int]:
                 yield from damage.stale if damage is not None else ()
                 for feed in (*step.feeds, *(damage.right if damage is not None else ())):
                     yield from _real(feed)
+            case Draw(refused=None):
+                yield from _real(step.whole)
             case _:
                 pass
 

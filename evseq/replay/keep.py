@@ -19,7 +19,7 @@ from evseq.cache.sealed import SealedKind, open_sealed, seal
 from evseq.errors import CacheError, ScriptError
 from evseq.geometry import Deciding, Description, Dtype
 from evseq.replay.group import Group, Work
-from evseq.replay.recording import Altered, Asked, Damaged, Failure, Fed, Forced, Moved, Probed, Recording
+from evseq.replay.recording import Altered, Asked, Damaged, Drawn, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.replay.references import References
 from evseq.replay.target import Target
 from evseq.script.cases import CaseArms
@@ -90,10 +90,10 @@ def keep(
         "file": script.source.file,
         "target": target.text,
         "in_memory": target.in_memory,
-        "description": _DESCRIPTION.dump_python(target.description, mode="json"),
+        "description": _described(target.description),
         "arms": [dict(case.arms) for case in chosen],
-        "tokenized": [[text, list(ids)] for text, ids in target.tokenized.items()],
-        "chosen": [[list(tokens), token] for tokens, token in {**target.chosen, **(forced or {})}.items()],
+        "tokenized": [[text, list(ids)] for text, ids in target.used.tokenized.items()],
+        "chosen": [[list(tokens), token] for tokens, token in {**target.used.chosen, **(forced or {})}.items()],
         "references": _said(references),
         "declared": {name: _said(declared) for name, declared in group.declared.items()},
         "threads": target.fresh.threads,
@@ -153,6 +153,12 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     )
 
 
+def _described(description: Description) -> dict[str, Any]:
+    """Return a description as JSON has it, its set in an order that is the same in every process."""
+    told: dict[str, Any] = _DESCRIPTION.dump_python(description, mode="json")
+    return {**told, "capabilities": sorted(told["capabilities"])}
+
+
 def _digest(plans: Iterable[Plan | str | None]) -> str:
     """Return SHA-256 of everything a plan does; sets are left out, whose order differs between processes."""
     steps = [(plan.steps, plan.layouts, sorted(plan.loud)) if isinstance(plan, Plan) else plan for plan in plans]
@@ -182,6 +188,7 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "fed": [{name: getattr(fed, name) for name in _FED} for fed in recording.fed],
         "probed": [asdict(probed) for probed in recording.probed],
         "asked": [asdict(asked) for asked in recording.asked],
+        "drawn": [asdict(drawn) for drawn in recording.drawn],
         "damaged": [asdict(damaged) for damaged in recording.damaged],
         "altered": [asdict(altered) for altered in recording.altered],
         "forced": [{"step": forced.step, "raised": forced.raised} for forced in recording.forced],
@@ -222,6 +229,7 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                     for place, told in enumerate(facts["forced"])
                 ],
                 altered=[Altered(**altered) for altered in facts["altered"]],
+                drawn=[Drawn(**_tupled(drawn)) for drawn in facts["drawn"]],
                 damaged=[Damaged(**damaged) for damaged in facts["damaged"]],
                 moved=[Moved(**moved) for moved in facts["moved"]],
                 failures=[Failure(**failure) for failure in facts["failures"]],

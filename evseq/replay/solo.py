@@ -109,6 +109,8 @@ def _walk(plan: st.Plan, trie: _Trie) -> Iterator[tuple[int, tuple[st.Feed, list
                 yield from _afresh(plan, trie, step.damage)
             case st.Drop() | st.Read() | st.Alter() | st.Restore() | st.LoadDamaged():
                 pass
+            case st.Stow() | st.Draw():
+                raise AssertionError("no pool serves a lossy cache")
             case _:
                 assert_never(step)
 

@@ -17,6 +17,7 @@ from evseq.verdict.evidence import Evidence
 from evseq.verdict.golden import golden_share
 from evseq.verdict.label import Label
 from evseq.verdict.lossy import envelope_share, solo_margin
+from evseq.verdict.pooling import policies
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
 from evseq.verdict.rounding import rounding
 from evseq.verdict.second_law import shown_damage
@@ -92,6 +93,7 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
         notes.append(Note(kind="not judged", message=told))
     for asked in recording.asked:
         notes += [note for note in _refusal_notes(evidence, asked) if note not in notes]
+    notes += [note for note in policies(evidence) if note not in notes]
     return notes
 
 

@@ -105,6 +105,8 @@ class TestJsonLines:
             "unjudged": [],
             "candidates": [],
             "interrupted": False,
+            "cancelled": [],
+            "lost": [],
             "exit": 1,
         }
 

@@ -18,6 +18,7 @@ from evseq.cache.state import Scalar
 from evseq.engines.reference.altering import Adapter, altered
 from evseq.engines.reference.config import Config
 from evseq.engines.reference.model import Decoder, attend
+from evseq.engines.reference.pool import ReferencePool
 from evseq.engines.reference.session import ReferenceSession, check_positions
 from evseq.engines.reference.storing import storage
 from evseq.engines.reference.tokenizer import Tokenizer
@@ -46,8 +47,10 @@ class ReferenceEngine:
     adapters: list[Adapter] = field(default_factory=list)
     forwarded: int = 0
     content: LiveContent = field(init=False)
+    pool: ReferencePool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pool = ReferencePool(self)
         self.content = LiveContent(self.decoder.state_dict)
         self.decoder.embedding.register_forward_hook(self._count)
 
@@ -131,6 +134,7 @@ class ReferenceEngine:
             decoder=self.decoder,
             layout=layout,
             storages=[storage(layer, kind=kind, layout=layout, dtype=dtype) for layer in self.decoder.config.layers],
+            filler=self.pool.filler() if layout.pooled else None,
         )
 
     def _kind(self, name: str, word: str) -> CacheKind:
