@@ -18,6 +18,7 @@ __all__ = [
     "in_reference",
     "known_inside",
     "layered",
+    "offers",
     "rotary",
     "sliding",
 ]
@@ -52,6 +53,16 @@ def allocates(loader: Loader) -> str | None:
     """Refuse engines without a cache that is allocated at once."""
     kinds = loader.describe().caches
     return None if any(kind.full is Keep.CAPACITY for kind in kinds) else "no cache of this target is allocated at once"
+
+
+def offers(cache: str) -> Need:
+    """Refuse targets without a cache kind of that name."""
+
+    def need(loader: Loader) -> str | None:
+        known = loader.describe().cache(cache) is not None
+        return None if known else f"this target has no cache kind {cache!r}"
+
+    return need
 
 
 def layered(loader: Loader) -> str | None:

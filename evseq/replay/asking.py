@@ -102,6 +102,7 @@ def belongs(state: CacheState, *, engine: Engine, session: Session, claim: Claim
         lengths=dict(zip(names, probe.lengths, strict=True)),
         visible={name: [layer[row] for layer in probe.visible] for row, name in enumerate(names)},
         eviction=[_base(claim, description, layer, slots=shape[2]) for layer, shape in enumerate(shapes)],
+        quantisation=state.scalars.get("quantisation"),
     )
     return Identity(values={**by.fields, **_request(claim), **cache})
 

@@ -26,7 +26,18 @@ def preceded(evidence: Evidence, finding: Finding) -> Finding:
 
 
 def sided(finding: Finding, findings: Sequence[Finding]) -> Finding:
-    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, the other, or both."""
+    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, the other, or both.
+
+    Of a lossy cache, say whether the row alone is wrong too.
+    """
+    if finding.check is Check.SOLO and finding.row is not None:
+        return _because(
+            finding,
+            "the row alone, fed in the same pieces, goes on otherwise: what stood beside it, or was "
+            "done to its cache, moved what is held",
+        )
+    if finding.check is Check.ENVELOPE:
+        return _because(finding, "the row alone is as far off: what is held is wrong however it is fed")
     if finding.check not in (Check.PARITY, Check.GOLDEN):
         return finding
     here = [found for found in findings if _token(found) == _token(finding)]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
-from evseq.geometry import Dtype
+from evseq.geometry import Dtype, Promise
 from evseq.replay.recording import Fed
+from evseq.script.steps import Feed
 from evseq.verdict.allowance import allowance, implausible
 from evseq.verdict.compare import deviation, differing
 from evseq.verdict.evidence import Evidence
@@ -79,7 +80,12 @@ def finite(evidence: Evidence) -> Iterator[Finding]:
 
 
 def parity(evidence: Evidence) -> Iterator[Finding]:
-    """Find observations further from the truth of their history than they are allowed."""
+    """Find observations further from the truth of their history than they are allowed.
+
+    A cache kind of promise `masked` has a truth of its own; a lossy one has none, and is not held to any here.
+    """
+    if evidence.kind.promise is Promise.LOSSY:
+        return
     references, dtype = evidence.references, evidence.recording.dtype
     allowed = allowance(dtype, references)
     for fed in evidence.recording.fed:
@@ -136,9 +142,16 @@ def continuity(evidence: Evidence) -> Iterator[Finding]:
 
 
 def isolation(evidence: Evidence) -> Iterator[Finding]:
-    """Find cached tokens that moved: by another session, another row, or a later token."""
+    """Find cached tokens that moved: by another session, another row, or a later token.
+
+    A lossy cache may round what it holds whenever it is fed.
+    """
+    lossy = evidence.kind.promise is Promise.LOSSY
     for moved in evidence.recording.moved:
-        acting = evidence.step(moved.step).session
+        step = evidence.step(moved.step)
+        acting = step.session
+        if lossy and acting == moved.session and isinstance(step, Feed):
+            continue
         whose = "its own step" if acting == moved.session else f"a step of session {acting!r}"
         yield evidence.finding(
             Check.ISOLATION,

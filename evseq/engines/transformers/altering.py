@@ -231,6 +231,17 @@ def _template(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = f"{tokenizer.chat_template or ''}{{# changed #}}"
 
 
+def _quantisation(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[str]:
+    """Round to half the bits whatever quantised cache is opened."""
+    del operand
+    before = engine.description
+    engine.description = replace(before, caches=tuple(kind.halved() for kind in before.caches))
+    try:
+        yield "bits"
+    finally:
+        engine.description = before
+
+
 # -- what a session holds ----------------------------------------------------------------------------------------------
 
 
@@ -259,5 +270,6 @@ _CHANGES: dict[str, Change] = {
     "numeric.dtype": _dtype,
     "numeric.attention": _attention,
     "window.policy": _window,
+    "cache.quantisation": _quantisation,
     "cache.length": _length,
 }

@@ -9,6 +9,7 @@ its counter points. The class of a layer always comes from the model's configura
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import torch
@@ -19,15 +20,30 @@ from transformers.cache_utils import (
     Cache,
     DynamicLayer,
     DynamicSlidingWindowLayer,
+    QuantizedLayer,
     StaticLayer,
     StaticSlidingWindowLayer,
 )
 
 from evseq.cache.state import Scalar
+from evseq.engines.transformers import quantised
 from evseq.errors import EngineError
 from evseq.geometry import CacheKind, Keep, Layer, Layout
 
-__all__ = ["DYNAMIC", "STATIC", "Stored", "crop", "exported", "held", "new_cache", "restore", "states", "stored"]
+__all__ = [
+    "DYNAMIC",
+    "STATIC",
+    "Stored",
+    "copied",
+    "crop",
+    "exported",
+    "held",
+    "held_bytes",
+    "new_cache",
+    "restore",
+    "states",
+    "stored",
+]
 
 DYNAMIC = CacheKind(name="dynamic", full=Keep.EVERY, sliding=Keep.TAIL)
 """Grows with each column. Records what leaves a window only if told to before the first column."""
@@ -39,17 +55,24 @@ Stored = DynamicLayer | StaticLayer
 States = Float[Tensor, "row kv_head slot head_dim"]
 
 
-def new_cache(config: PreTrainedConfig, layout: Layout) -> Cache:
-    """Return an empty cache of the kind `layout` asks for. Raise `EngineError` for a kind or layer not known."""
-    match layout.cache:
+def new_cache(config: PreTrainedConfig, layout: Layout, *, offered: tuple[CacheKind, ...]) -> Cache:
+    """Return an empty cache of the kind `layout` asks for, one of those `offered`.
+
+    Raise `EngineError` for a kind or layer not known.
+    """
+    kind = next((kind for kind in offered if kind.name == layout.cache), None)
+    match layout.cache if kind is not None else None:
         case DYNAMIC.name:
             cache: Cache = DynamicCache(config=config)
             known: tuple[type, ...] = (DynamicLayer, DynamicSlidingWindowLayer)
         case STATIC.name:
             cache = StaticCache(config=config, max_cache_len=layout.capacity)
             known = (StaticLayer, StaticSlidingWindowLayer)
-        case other:
-            raise EngineError(f"open: no cache kind {other!r}\n  help: known are {DYNAMIC.name}, {STATIC.name}")
+        case quantised.NAME if kind is not None:
+            return quantised.new_cache(config, kind)
+        case _:
+            known_here = ", ".join(kind.name for kind in offered)
+            raise EngineError(f"open: no cache kind {layout.cache!r}\n  help: known are {known_here}")
     for number, layer in enumerate(cache.layers):
         if type(layer) not in known:
             raise EngineError(
@@ -70,7 +93,15 @@ def states(layer: Stored) -> tuple[States, States] | None:
     """Return the keys and values a layer holds, or None before its first column."""
     if not layer.is_initialized or layer.keys is None or layer.values is None:
         return None
-    return layer.keys, layer.values
+    return quantised.whole(layer) if isinstance(layer, QuantizedLayer) else (layer.keys, layer.values)
+
+
+def held_bytes(layer: Stored) -> int:
+    """Return the bytes of the keys and values a layer holds."""
+    pair = states(layer)
+    if pair is None or not isinstance(layer, QuantizedLayer):
+        return sum(state.numel() * state.element_size() for state in pair or ())
+    return quantised.held_bytes(layer)
 
 
 def held(layer: Stored) -> int:
@@ -99,6 +130,10 @@ def crop(cache: Cache, columns: int) -> None:
 def _check_crop(layer: Stored, columns: int, *, number: int) -> None:
     fed = int(layer.get_seq_length())
     match layer:
+        case QuantizedLayer():
+            raise EngineError(
+                f"crop: layer {number} has rounded what it would go back to\n  help: crop with cache {DYNAMIC.name}"
+            )
         case StaticSlidingWindowLayer():
             lost = fed > layer.max_cache_len
             window = layer.max_cache_len
@@ -115,12 +150,27 @@ def _check_crop(layer: Stored, columns: int, *, number: int) -> None:
         )
 
 
+def copied(cache: Cache) -> Cache:
+    """Return a cache of equal contents that shares nothing."""
+    if not any(isinstance(layer, QuantizedLayer) for layer in cache.layers):
+        return copy.deepcopy(cache)
+    twin = copy.copy(cache)
+    twin.layers = [
+        quantised.copied(layer) if isinstance(layer, QuantizedLayer) else copy.deepcopy(layer) for layer in cache.layers
+    ]
+    return twin
+
+
 def exported(cache: Cache) -> tuple[dict[str, Tensor], dict[str, Scalar]]:
     """Return a copy of every attribute of every layer: tensors, and plain values, named `layer.N.ATTRIBUTE`."""
     tensors: dict[str, Tensor] = {}
     scalars: dict[str, Scalar] = {}
     for number, layer in enumerate(stored(cache)):
         scalars[f"layer.{number}.class"] = type(layer).__name__
+        if isinstance(layer, QuantizedLayer) and layer.is_initialized:
+            parts, counts = quantised.taken(layer, f"layer.{number}.")
+            tensors, scalars = tensors | parts, scalars | counts
+            continue
         for name, value in sorted(vars(layer).items()):
             if isinstance(value, Tensor):
                 tensors[f"layer.{number}.{name}"] = value.detach().to("cpu", copy=True).contiguous()
@@ -148,6 +198,10 @@ def restore(
     _check_names(set(), {name for name in given if not name.startswith(prefixes)}, "")
     for number, (layer, sizes) in enumerate(zip(stored(cache), layers, strict=True)):
         prefix = prefixes[number]
+        if isinstance(layer, QuantizedLayer) and f"{prefix}size" in given:
+            _equal(type(layer).__name__, given.get(f"{prefix}class"), f"{prefix}class")
+            quantised.put(layer, given, prefix, like=like, columns=columns)
+            continue
         if given.get(f"{prefix}is_initialized") is True:
             empty = like.new_zeros((rows, sizes.kv_heads, 0, sizes.head_dim))  # row kv_head slot head_dim
             layer.lazy_initialization(empty, empty)

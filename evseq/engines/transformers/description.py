@@ -8,9 +8,20 @@ from collections.abc import Iterator
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import get_layer_types_and_kwargs
 
+from evseq.engines.transformers import quantised
 from evseq.engines.transformers.caches import DYNAMIC, STATIC
 from evseq.errors import TargetError
-from evseq.geometry import Capability, Deciding, Description, Dtype, Geometry, Layer, PositionRule, WindowCounts
+from evseq.geometry import (
+    CacheKind,
+    Capability,
+    Deciding,
+    Description,
+    Dtype,
+    Geometry,
+    Layer,
+    PositionRule,
+    WindowCounts,
+)
 
 __all__ = ["ATTENTIONS", "causal_class", "describe"]
 
@@ -77,12 +88,18 @@ def describe(
             max_positions=_table_size(decoder, model),
         ),
         capabilities=frozenset(word for word in Capability if optional.get(word, True)),
-        caches=(DYNAMIC, STATIC) if model._can_compile_fullgraph else (DYNAMIC,),
+        caches=(DYNAMIC, *([STATIC] if model._can_compile_fullgraph else []), *_quantised(layers)),
+        absent=tuple((quantised.NAME, reason) for reason in [quantised.missing(layers)] if reason),
         dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
         deciding=Deciding.PURE,
         options={"attention": (attention,) if attention else kernels},
         alterable=tuple(_alterable(layers, kernels=kernels, text=text)),
     )
+
+
+def _quantised(layers: tuple[Layer, ...]) -> Iterator[CacheKind]:
+    if quantised.missing(layers) is None:
+        yield quantised.kind_of(layers)
 
 
 def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: bool) -> Iterator[str]:
@@ -92,6 +109,8 @@ def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: boo
         yield from (f"tokenizer.{part}" for part in ("vocabulary", "merges", "special", "normaliser", "template"))
     if len(kernels) > 1:
         yield "numeric.attention"
+    if quantised.missing(layers) is None:
+        yield "cache.quantisation"
     if any(layer.window is not None and layer.window > LEAST_WINDOW for layer in layers):
         yield "window.policy"
 

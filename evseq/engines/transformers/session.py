@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,12 +10,24 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
+from transformers.cache_utils import Cache, DynamicLayer, QuantizedLayer, StaticLayer
 
-from evseq.cache.state import CacheState
+from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import Batch, CacheView, LayerView, Probe, Session
-from evseq.engines.transformers.caches import Stored, crop, exported, held, new_cache, restore, states, stored
+from evseq.engines.transformers.caches import (
+    Stored,
+    copied,
+    crop,
+    exported,
+    held,
+    held_bytes,
+    new_cache,
+    restore,
+    states,
+    stored,
+)
 from evseq.engines.transformers.joining import join
+from evseq.engines.transformers.quantised import rounding
 from evseq.errors import EngineError
 from evseq.geometry import Layout, PositionRule, Positions
 
@@ -45,7 +56,7 @@ class TransformersSession:
         return cls(
             engine=engine,
             layout=layout,
-            cache=new_cache(engine.model.config, layout),
+            cache=new_cache(engine.model.config, layout, offered=engine.description.caches),
             mask=torch.zeros((layout.rows, 0), dtype=torch.bool),
             positions=torch.zeros((layout.rows, 0), dtype=torch.int64),
         )
@@ -145,13 +156,21 @@ class TransformersSession:
         )
 
     @property
+    def quantisation(self) -> dict[str, Scalar]:
+        """How the layers round, read from them; nothing where they hold what was computed."""
+        told: dict[str, Scalar] = {}
+        for layer in stored(self.cache):
+            told |= rounding(layer) if isinstance(layer, QuantizedLayer) else {}
+        return told
+
+    @property
     def columns(self) -> int:
         """Slots of each row."""
         return self.mask.shape[1]
 
     def fork(self) -> TransformersSession:
         """Return a second session with a deep copy of the cache."""
-        return replace(self, cache=copy.deepcopy(self.cache), mask=self.mask.clone(), positions=self.positions.clone())
+        return replace(self, cache=copied(self.cache), mask=self.mask.clone(), positions=self.positions.clone())
 
     def reset(self) -> None:
         """Forget every row. Static buffers stay, unless a selection left them with another number of rows."""
@@ -167,6 +186,8 @@ class TransformersSession:
         """Return a copy of every attribute of every layer, and of the mask and the positions."""
         tensors, scalars = exported(self.cache)
         tensors |= {"mask": self.mask.clone(), "positions": self.positions.clone()}
+        if self.quantisation:
+            scalars["quantisation"] = self.quantisation
         return CacheState(kind=self.layout.cache, tensors=tensors, scalars=scalars)
 
     def restore(self, state: CacheState) -> None:
@@ -181,12 +202,12 @@ class TransformersSession:
         mask, positions = state.tensors.get("mask"), state.tensors.get("positions")
         if mask is None or positions is None or mask.dim() != 2 or mask.shape != positions.shape:  # noqa: PLR2004
             raise EngineError("restore: mask and positions are not one value per row and slot\n  help: export anew")
-        cache = new_cache(self.engine.model.config, self.layout)
+        cache = new_cache(self.engine.model.config, self.layout, offered=self.engine.description.caches)
         rows, columns = mask.shape
         restore(
             cache,
             {name: tensor for name, tensor in state.tensors.items() if name not in ("mask", "positions")},
-            state.scalars,
+            {name: value for name, value in state.scalars.items() if name != "quantisation"},
             layers=self.engine.description.geometry.layers,
             like=self.engine.embedding.weight,
             rows=rows,
@@ -196,12 +217,11 @@ class TransformersSession:
 
     def probe(self) -> Probe:
         """Read counts from the mask and from the sizes of the tensors the layers hold."""
-        held_states = [state for layer in stored(self.cache) for state in states(layer) or ()]
         return Probe(
             lengths=tuple(self.mask.sum(dim=1).tolist()),
             next_positions=tuple(self._next_positions().tolist()),
             visible=tuple(tuple(self._visible(layer).tolist()) for layer in stored(self.cache)),
-            cache_bytes=sum(state.numel() * state.element_size() for state in held_states),
+            cache_bytes=sum(held_bytes(layer) for layer in stored(self.cache)),
         )
 
     def _next_positions(self) -> Int[Tensor, " row"]:

@@ -52,7 +52,7 @@ def test_a_new_model_can_all_but_text_and_a_pool() -> None:
     description = loader("new/llama").describe()
     assert frozenset(Capability) - description.capabilities == {Capability.TEXT, Capability.POOL}
     assert description.deciding is Deciding.PURE
-    assert [kind.name for kind in description.caches] == ["dynamic", "static"]
+    assert [kind.name for kind in description.exact] == ["dynamic", "static"]
     assert description.options == {"attention": ("sdpa", "eager")}
 
 
