@@ -9,7 +9,18 @@ from evseq.script.steps import Crop, Fork, Join, Load, Reset, Retire, Select
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Case, Check, Finding, Outcome
 
-__all__ = ["explained", "preceded", "sided"]
+__all__ = ["explained", "lengthened", "preceded", "sided"]
+
+
+LENGTH = (
+    "this model turns keys by the length of what runs (dynamic or long rotary scaling), and cached keys stay turned by the "
+    "length they were made at"
+)
+
+
+def lengthened(evidence: Evidence, finding: Finding) -> Finding:
+    """Say where no cache could be right: the model gives one history other logits by what is fed in one forward."""
+    return _because(finding, LENGTH) if evidence.references.dependent and finding.check is Check.PARITY else finding
 
 
 def preceded(evidence: Evidence, finding: Finding) -> Finding:

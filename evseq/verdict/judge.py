@@ -10,7 +10,7 @@ from evseq.geometry import Promise
 from evseq.replay.recording import Asked, Fed, Recording
 from evseq.verdict.allowance import allowance
 from evseq.verdict.allowed import tolerated
-from evseq.verdict.cause import preceded, sided
+from evseq.verdict.cause import lengthened, preceded, sided
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
@@ -34,7 +34,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         key=lambda finding: (finding.step, order.index(finding.check)),
     )
     findings, allowed = tolerated(evidence, findings)
-    findings[:1] = [sided(preceded(evidence, finding), findings) for finding in findings[:1]]
+    findings[:1] = [lengthened(evidence, sided(preceded(evidence, finding), findings)) for finding in findings[:1]]
     promise = evidence.kind.promise
     return Case(
         id=label.id,
