@@ -213,6 +213,7 @@ class Geometry:
     position_rule: PositionRule
     window_counts: WindowCounts = WindowCounts.POSITIONS
     max_positions: int | None = None
+    routed: bool = False  # each token goes to some experts of many, which rounding may choose otherwise
 
     @property
     def window(self) -> int | None:

@@ -47,6 +47,9 @@ RECURRENT = CONVOLVING | {"linear_attention"}
 HYBRID = frozenset({"hybrid", "hybrid_sliding"})
 """Layer types that cache both."""
 
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""How configurations say that a router chooses among experts."""
+
 UNMASKABLE = frozenset({Capability.TRAILING, Capability.HOLES, Capability.RAGGED})
 """What recurrent layers cannot do: the library multiplies masked columns by zero, and a zero still moves a state that
 tokens are in; of a column fed alone it does not look at the mask at all."""
@@ -102,6 +105,7 @@ def describe(
             position_rule=PositionRule.MASK if _counts_mask(decoder) else PositionRule.SLOT,
             window_counts=WindowCounts.SLOTS,
             max_positions=_table_size(decoder, model),
+            routed=any((getattr(decoder, name, None) or 0) > 1 for name in EXPERTS),
         ),
         capabilities=frozenset(word for word in Capability if optional.get(word, True)),
         caches=(DYNAMIC, *([static] if model._can_compile_fullgraph else []), *_quantised(layers)),
