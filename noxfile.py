@@ -92,7 +92,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
 def architectures(session: nox.Session) -> None:
-    """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
+    """Replay the shipped suite on new small transformers models of fourteen architectures. Arguments go to `evseq run`."""
     python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)
 
 

@@ -24,6 +24,7 @@ from evseq.faults import (
     rope,
     rows,
     serialize,
+    state,
     static,
     window,
 )
@@ -46,6 +47,7 @@ ROOMS = (
     chunk,
     static,
     hybrid,
+    state,
     multimodal,
     memory,
     rows,

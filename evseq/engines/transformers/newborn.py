@@ -20,8 +20,12 @@ from evseq.errors import TargetError, nearest
 
 __all__ = ["NAMES", "build", "configure"]
 
-NAMES = ("llama", "mistral", "gemma3_text", "gpt2", "gpt_neox", "bloom", "qwen3", "phi3")
-"""Types with each way a decoder of today numbers, groups, windows and normalises; any other causal type works too."""
+NAMES = (
+    *("llama", "mistral", "gemma3_text", "gpt2", "gpt_neox", "bloom", "qwen3", "phi3"),
+    *("llama4_text", "gpt_oss", "mixtral", "lfm2", "falcon_h1", "qwen3_next"),
+)
+"""Types with each way a decoder of today numbers, groups, windows, normalises, routes and keeps a state; any other
+causal type works too."""
 
 SPREAD = 0.15
 """Standard deviation of the weights. The library's own 0.02 hides seven of eight real cache bugs, this shows all."""
