@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
 from evseq.cache.state import CacheState
@@ -14,7 +14,7 @@ from evseq.faults.inside import module, raw, recurrent
 from evseq.faults.needs import stateful
 from evseq.verdict.result import Check
 
-STATEFUL = {FALCON_H1: {}, LFM2: {}}
+STATEFUL: Mapping[str, Mapping[str, str]] = {FALCON_H1: {}, LFM2: {}}
 
 
 @fault(

@@ -13,8 +13,8 @@ __all__ = ["explained", "modelled", "preceded", "sided"]
 
 
 LENGTH = (
-    "this model's logits depend on the length of what runs, as dynamic and long rotary scaling make them: cached keys stay "
-    "turned by the length they were made at"
+    "this model's logits depend on the length of what runs, as dynamic and long rotary scaling make them: cached keys "
+    "stay turned by the length they were made at"
 )
 
 

@@ -36,7 +36,7 @@ def loaded(model: PreTrainedModel) -> Mapping[str, Tensor]:
 def live(model: PreTrainedModel) -> Mapping[str, Tensor]:
     """Return every tensor that takes part in a forward: weights, and buffers no checkpoint holds.
 
-    Tables that a forward writes anew by its own length are left out: they belong to it, and what they are made of stays.
+    Tables that a forward writes anew by its own length are left out: they belong to it; what they are made of stays.
     """
     written = {f"{prefix}.{name}" for prefix, module in model.named_modules() for name in passing(module)}
     buffers = {name: buffer for name, buffer in model.named_buffers() if name not in written}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import masking_utils
 from transformers.cache_utils import CacheLayerMixin, DynamicSlidingWindowLayer
 
 from evseq.engines.transformers import configurations, loader
@@ -17,11 +18,12 @@ from evseq.geometry import Dtype, Positions
 EXACT = 1e-13
 """Logits are around 5; healthy runs stay below 2e-14."""
 
-ATTENDING = [target for target in configurations() if not loader(target).describe().geometry.recurrent]
+DESCRIBED = {target: loader(target).describe() for target in configurations()}
+
+ATTENDING = [target for target, described in DESCRIBED.items() if not described.geometry.recurrent]
 """Targets without a recurrent layer, which takes no masked column behind a token."""
 
-WHERE = [(target, "sdpa") for target in ATTENDING if target != "new/bloom"]
-WHERE += [(target, "eager") for target in ATTENDING]
+WHERE = [(target, kernel) for target in ATTENDING for kernel in DESCRIBED[target].options["attention"]]
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
@@ -122,6 +124,20 @@ def test_a_selection_that_forgets_the_values_is_seen(
     played.select(2, 1, 0)
     played.feed("x", "x", "x")
     assert played.worst > 0.1
+
+
+def test_chunks_that_are_counted_from_the_first_slot_are_seen(
+    replay: Callable[..., Any], layout: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def from_slot(size: int, _: torch.Tensor) -> Any:
+        return lambda _row, _head, query, key: (key // size == query // size) & (key <= query)
+
+    played = replay("new/llama4_text", layout("dynamic"))
+    with monkeypatch.context() as broken:
+        broken.setattr(masking_utils, "chunked_causal_mask_function", from_slot)
+        played.feed("xxxxxxxx", "...xxxxx", "xxxxxxxx")
+        played.feed("x", "x", "x")
+    assert played.worst > 0.01
 
 
 def test_a_sliding_layer_that_keeps_one_slot_too_few_is_seen(
