@@ -82,7 +82,8 @@ class Capability(StrEnum):
     """Something a plan may need of an engine."""
 
     BATCH = "batch"  # more than one row
-    PADDING = "padding"  # masked slots before or after a row's tokens in a prefill
+    PADDING = "padding"  # masked slots before a row's tokens in a prefill
+    TRAILING = "trailing"  # masked slots behind a row's tokens in a prefill
     HOLES = "holes"  # masked slots between a row's tokens
     RAGGED = "ragged"  # rows fed or cropped by different numbers in one step
     BEAM = "beam"  # select
@@ -118,19 +119,32 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One attention layer. `window` counts the query itself; None sees everything.
+    """One layer. `window` counts the query itself; None sees everything.
 
-    Beside its window a layer sees the `sinks` places from a row's first token on.
+    Beside its window a layer sees the `sinks` places from a row's first token on. A `chunked` layer sees no further
+    than its own chunk of `window` places, counted from a row's first token. A `recurrent` one also has a state, which
+    has no slots; where nothing else is cached `kv_heads` and `head_dim` are 0.
     """
 
     kv_heads: int
     head_dim: int
     window: int | None = None
     sinks: int = 0
+    chunked: bool = False
+    recurrent: bool = False
+
+    @property
+    def attends(self) -> bool:
+        """Whether keys and values are cached."""
+        return self.kv_heads > 0
 
     def sees(self, place: int, *, here: int, first: int) -> bool:
         """Tell whether a query `here` attends to what stands at `place`; a row's first token stands at `first`."""
-        return self.window is None or here - place < self.window or place - first < self.sinks
+        if self.window is None:
+            return self.attends
+        if self.chunked:
+            return (place - first) // self.window == (here - first) // self.window
+        return here - place < self.window or place - first < self.sinks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +186,8 @@ class CacheKind:
 
     def slots(self, layer: Layer, *, fed: int, layout: Layout) -> int:
         """Return how many slots `layer` keeps when it holds `fed` columns under `layout`."""
+        if not layer.attends:
+            return 0
         keep = self.full if layer.window is None else self.sliding
         match keep:
             case Keep.EVERY:
@@ -199,6 +215,7 @@ class Geometry:
     position_rule: PositionRule
     window_counts: WindowCounts = WindowCounts.POSITIONS
     max_positions: int | None = None
+    routed: bool = False  # each token goes to some experts of many, which rounding may choose otherwise
 
     @property
     def window(self) -> int | None:
@@ -210,6 +227,11 @@ class Geometry:
     def gaps_matter(self) -> bool:
         """Whether inner masked slots shape what follows, so that they belong to a history."""
         return self.window is not None and self.window_counts is WindowCounts.SLOTS
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a layer has a state, which no masked slot behind a token may move."""
+        return any(layer.recurrent for layer in self.layers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

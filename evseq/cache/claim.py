@@ -113,13 +113,20 @@ def _first_slots(*, description: Description, layout: Layout, furthest: int) -> 
     A layer forgets when it is fed, and no crop brings back what it forgot.
     """
     kind = _kind(description, layout)
-    return [max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) for layer in description.geometry.layers]
+    return [
+        max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) if layer.attends else 0
+        for layer in description.geometry.layers
+    ]
 
 
 def _policy(layer: Layer, counts: WindowCounts) -> str:
     if layer.window is None:
-        return "every slot"
-    return f"{layer.sinks} first, {layer.window} {counts.value}" if layer.sinks else f"{layer.window} {counts.value}"
+        kept = "every slot" if layer.attends else "no slot"
+    elif layer.sinks:
+        kept = f"{layer.sinks} first, {layer.window} {counts.value}"
+    else:
+        kept = f"chunks of {layer.window} {counts.value}" if layer.chunked else f"{layer.window} {counts.value}"
+    return f"{kept}, and a state" if layer.recurrent else kept
 
 
 def _visible(row: RequestRow, geometry: Geometry, layout: Layout) -> list[int]:

@@ -25,6 +25,7 @@ from evseq.faults import (
     rope,
     rows,
     serialize,
+    state,
     static,
     window,
 )
@@ -48,6 +49,7 @@ ROOMS = (
     chunk,
     static,
     hybrid,
+    state,
     multimodal,
     memory,
     rows,

@@ -21,6 +21,7 @@ __all__ = [
     "offers",
     "rotary",
     "sliding",
+    "stateful",
 ]
 
 OWN = "evseq.engines."
@@ -63,6 +64,12 @@ def offers(cache: str) -> Need:
         return None if known else f"this target has no cache kind {cache!r}"
 
     return need
+
+
+def stateful(loader: Loader) -> str | None:
+    """Refuse decoders without a recurrent layer, and engines whose states are not known."""
+    found = loader.describe().geometry.recurrent
+    return known_inside(loader) if found else "no layer of this target is recurrent"
 
 
 def layered(loader: Loader) -> str | None:

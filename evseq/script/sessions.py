@@ -219,7 +219,7 @@ class Row:
     def visible(self, layer: Layer, rules: Rules) -> int:
         """Return how many held tokens the next query attends to in `layer`."""
         if layer.window is None:
-            return self.length
+            return self.length if layer.attends else 0
         slots = rules.window_counts is WindowCounts.SLOTS
         here, held = (self.width, self.columns) if slots else (self.next_position(rules), self.positions)
         first = held[0] if held else here

@@ -35,7 +35,7 @@ def unsupported(plan: Plan, description: Description) -> str | None:
     position = max((place for feed in feeds for row in feed.positions for place in row), default=0)
     if geometry.max_positions is not None and position >= geometry.max_positions:
         return f"needs {position + 1} positions, has {geometry.max_positions}"
-    if not kind.crops_past_window and geometry.window is not None and _crops_past(plan.steps, geometry.window):
+    if not kind.crops_past_window and geometry.window is not None and _crops_past(plan, geometry.window):
         return f"cache {kind.name!r} cannot crop once fed more than its window"
     return next(filter(None, (_unchangeable(step, plan, kind, description) for step in plan.steps)), None)
 
@@ -100,5 +100,6 @@ def _feeds(plan: Plan) -> list[Feed]:
     return [*feeds, *(feed for load in loads for feed in load.feeds), *(feed for right in rights for feed in right)]
 
 
-def _crops_past(steps: tuple[Step, ...], window: int) -> bool:
-    return any(isinstance(step, Crop) and step.after.furthest > window for step in steps)
+def _crops_past(plan: Plan, window: int) -> bool:
+    quiet = (step for step in plan.steps if isinstance(step, Crop) and step.event not in plan.loud)
+    return any(step.after.furthest > window for step in quiet)

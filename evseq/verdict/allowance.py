@@ -11,7 +11,7 @@ from torch import Tensor
 from evseq.geometry import Deciding, Dtype
 from evseq.replay.references import References
 
-__all__ = ["KAPPA", "PLAUSIBLE", "allowance", "implausible"]
+__all__ = ["KAPPA", "PLAUSIBLE", "allowance", "implausible", "suspect"]
 
 KAPPA = 6.0
 """Healthy deviations are up to 2.4 times err in float32 and 1.2 times in bfloat16 (SmolLM2-135M, err as the larger of
@@ -58,6 +58,12 @@ def _pooled(err: Float[Tensor, " node"], scale: Float[Tensor, " node"]) -> Float
     width = 2 * NEIGHBOURS + 1
     largest = torch.nn.functional.max_pool1d(share[None, None], width, stride=1, padding=NEIGHBOURS)[0, 0]
     return err.maximum(largest * scale)
+
+
+def suspect(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
+    """Return err as a fraction of what rounding can explain, 0 where a side is not finite; above 1 it is suspect."""
+    known = references.finite[dtype] & references.finite[references.deciding.dtype]
+    return implausible(dtype, references).masked_fill(~known, 0.0).nan_to_num(nan=torch.inf)
 
 
 def implausible(dtype: Dtype, references: References) -> Float[Tensor, " node"]:

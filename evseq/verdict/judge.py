@@ -10,10 +10,11 @@ from evseq.geometry import Promise
 from evseq.replay.recording import Asked, Fed, Recording
 from evseq.verdict.allowance import allowance
 from evseq.verdict.allowed import tolerated
-from evseq.verdict.cause import preceded, sided
+from evseq.verdict.cause import modelled, preceded, sided
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
+from evseq.verdict.first_law import rerouted
 from evseq.verdict.golden import golden_share
 from evseq.verdict.label import Label
 from evseq.verdict.lossy import envelope_share, solo_margin
@@ -35,7 +36,7 @@ def judge(evidence: Evidence, label: Label) -> Case:
         key=lambda finding: (finding.step, order.index(finding.check)),
     )
     findings, allowed = tolerated(evidence, findings)
-    findings[:1] = [sided(preceded(evidence, finding), findings) for finding in findings[:1]]
+    findings[:1] = [modelled(evidence, sided(preceded(evidence, finding), findings)) for finding in findings[:1]]
     promise = evidence.kind.promise
     return Case(
         id=label.id,
@@ -77,6 +78,8 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
         number = " of event ".join(str(part + 1) for part in reversed(turn.path) if isinstance(part, int))
         where = f"event {number}, round {turn.round}" if turn.round else f"event {number}"
         notes.append(Note(kind="loud", message=f"{turn.event.word} of {where}: {how}"))
+    if told := rerouted(evidence):
+        notes.append(Note(kind="not judged", message=told))
     if recording.skipped:
         notes.append(Note(kind="not judged", message=f"{recording.skipped} later steps on sessions that were gone"))
     if not recording.repeats:

@@ -183,6 +183,8 @@ class Count:
                 return self.state(copy.deepcopy(self.saved[source]))
             case steps.Alter() | steps.Restore():
                 return None
+            case steps.Stow() | steps.Draw():
+                raise AssertionError("scripts of any kind leave pools alone")
             case steps.Read():
                 pass
         return self.state(self.sessions[name])

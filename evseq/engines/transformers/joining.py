@@ -17,6 +17,7 @@ from transformers.cache_utils import (
     StaticSlidingWindowLayer,
 )
 
+from evseq.engines.transformers import recurrent
 from evseq.engines.transformers.caches import Stored, held, states, stored
 from evseq.errors import EngineError
 
@@ -36,6 +37,8 @@ def join(cache: Cache, other: Cache) -> None:
         raise EngineError(
             "join: rows of quantised layers wait at different edges\n  help: join with another cache kind"
         )
+    for layer, entering in zip(cache.layers, other.layers, strict=True):
+        recurrent.join(layer, entering)
     for layer, entering in zip(stored(cache), stored(other), strict=True):
         mine, its = states(layer), states(entering)
         assert mine is not None, "rows are there, so something was fed"

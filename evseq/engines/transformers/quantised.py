@@ -55,7 +55,7 @@ PARTS = ("data", "scale", "shift")
 
 def missing(layers: tuple[Layer, ...]) -> str | None:
     """Return why a decoder of these layers has no quantised cache here, or None."""
-    if any(layer.window is not None for layer in layers):
+    if any(layer.window is not None or layer.recurrent for layer in layers):
         return "transformers quantises caches of full attention alone"
     if not is_optimum_quanto_available():
         return f"{PACKAGE} is not installed: pip install 'evseq[quantised]'"
