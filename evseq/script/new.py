@@ -116,7 +116,7 @@ events:
     Bug.LOSSY: """\
 evseq: 1
 name: {name}
-about: A cache that rounds what it holds gives each row what it gives that row alone, however rows are moved and saved.
+about: A cache that rounds gives each row what it gives that row alone, however rows are moved and saved.
 rows:  # the report's prompts: ids, or {{text: ...}}
   a: {{random: {{length: 20, seed: 1}}}}
   b: {{random: {{length: 16, seed: 2}}}}
