@@ -175,8 +175,10 @@ class TestCheckOffered:
             ),
             (
                 {"cache": ("zzz",)},
-                "no target and no script has cache=zzz\n"
-                "  help: targets offer growing, fixed, ring, quantised, streaming, blocks",
+                (
+                    "no target and no script has cache=zzz\n"
+                    "  help: targets offer growing, fixed, ring, quantised, streaming, blocks"
+                ),
             ),
             (
                 {"mine.kernel": ("fats",)},
