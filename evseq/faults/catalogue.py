@@ -9,6 +9,7 @@ from evseq.faults import (
     beam,
     both,
     chunk,
+    combined,
     crop,
     dtype,
     fork,
@@ -54,6 +55,7 @@ ROOMS = (
     memory,
     rows,
     order,
+    combined,
     both,
 )
 
