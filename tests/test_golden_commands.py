@@ -72,8 +72,16 @@ class TestStatus:
 
     def test_another_folder_is_named(self, root: Root, tmp_path: Path, capsys: Told) -> None:
         adopt(root, at="small/v1/gone")
+        (tmp_path / "other").mkdir()
         assert main(["golden", "status", "--goldens", "other"]) == Exit.PASSED
         assert capsys.readouterr().out == "other: all in order\n"
+
+    def test_a_folder_that_is_not_there_is_not_in_order(self, root: Root, capsys: Told) -> None:
+        adopt(root)
+        assert main(["golden", "status", "--goldens", "other"]) == Exit.NOTHING
+        assert capsys.readouterr().out == (
+            "other: no such folder, so no goldens\n  help: evseq qualify --update-goldens, or --goldens\n"
+        )
 
 
 class TestDiff:

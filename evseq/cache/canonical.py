@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgpack  # type: ignore[import-untyped]  # ships no types
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Scalar", "canonical", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Scalar", "canonical", "measure", "parse"]
 
 if TYPE_CHECKING:
     Scalar = None | bool | int | float | str | list["Scalar"] | dict[str, "Scalar"]
@@ -24,7 +24,19 @@ MAX_DEPTH = 32
 MAX_ITEMS = 1 << 20
 """Most items of one list or mapping: the unpacker makes room for a claimed count before it sees the items."""
 
+MAX_NODES = 1 << 18
+"""Most lists and mappings of one value: an empty one takes a byte here and sixty in memory."""
+
 LEAST, MOST = -(1 << 63), (1 << 64) - 1  # what a msgpack integer holds
+
+_SIZES = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4}
+"""Bytes that hold the length of what follows, by first byte: binaries, texts, extensions."""
+
+_WIDTHS = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+"""Bytes that follow the first byte of a number."""
+
+_COUNTS = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
+"""Bytes that hold the count of a list or, from 0xDE, of a mapping's pairs."""
 
 
 def canonical(value: object, *, place: str = "value") -> bytes:
@@ -38,6 +50,7 @@ def canonical(value: object, *, place: str = "value") -> bytes:
 
 def parse(data: bytes) -> Scalar:
     """Return the value `canonical` made `data` from; raise `ValueError`, with the reason, for any other bytes."""
+    measure(data)
     try:
         unpacked = msgpack.unpackb(data, max_array_len=MAX_ITEMS, max_map_len=MAX_ITEMS)
     except (ValueError, OverflowError, msgpack.UnpackException) as error:
@@ -49,6 +62,54 @@ def parse(data: bytes) -> Scalar:
     if _packed(value) != data:
         raise ValueError("not in canonical form")
     return value
+
+
+def measure(data: bytes) -> None:
+    """Raise ValueError for what would take more memory than its bytes explain, before any of it is taken.
+
+    The unpacker makes room for a claimed count at once, and looks at depth only when it is there. What else is wrong is
+    left to it: it has more words for that.
+    """
+    place, claimed, nodes, waiting = 0, 1, 0, [1]
+    while waiting:
+        if not waiting[-1]:
+            waiting.pop()
+            continue
+        if place >= len(data):
+            return
+        waiting[-1] -= 1
+        first = data[place]
+        place += 1
+        if 0x80 <= first <= 0x9F:
+            count = (first & 0x0F) * (2 if first < 0x90 else 1)
+        elif first in _COUNTS:
+            width = _COUNTS[first]
+            count = int.from_bytes(data[place : place + width], "big") * (2 if first >= 0xDE else 1)
+            place += width
+        else:
+            place += _skipped(data, first, place)
+            continue
+        if len(waiting) > MAX_DEPTH + 1:  # as `_ordered` counts: the value itself is at depth 0
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+        nodes, claimed = nodes + 1, claimed + count
+        if nodes > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} lists and mappings")
+        if count <= 2 * MAX_ITEMS and claimed > len(data):
+            raise ValueError(f"{claimed} items in {len(data)} bytes")
+        waiting.append(count)
+
+
+def _skipped(data: bytes, first: int, place: int) -> int:
+    """Return how many bytes belong to a plain value behind its first byte."""
+    if 0xA0 <= first <= 0xBF:
+        return first & 0x1F
+    if first in _SIZES:
+        width = _SIZES[first]
+        extension = 1 if 0xC7 <= first <= 0xC9 else 0
+        return width + extension + int.from_bytes(data[place : place + width], "big")
+    if 0xD4 <= first <= 0xD8:
+        return 1 + (1 << (first - 0xD4))
+    return _WIDTHS.get(first, 0)
 
 
 def _packed(ordered: Scalar) -> bytes:

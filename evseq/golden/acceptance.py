@@ -8,18 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from pydantic import ValidationError
-
 from evseq.cache.damage import NotWritable
 from evseq.cache.header import inspect_header
 from evseq.errors import CacheError
 from evseq.golden.before import compared_with, vouched
-from evseq.golden.candidate import Candidate, load, remove
+from evseq.golden.candidate import Candidate, load, read_sidecar, remove
 from evseq.golden.drift import Drift, drift
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, append
 from evseq.golden.lock import locked
-from evseq.golden.refusals import Refused, alone, by_a_person, limited, one_model, present, reasoned, sound
+from evseq.golden.refusals import Refused, alone, by_a_person, finite, limited, one_model, present, reasoned, sound
 from evseq.golden.relation import exceeded
 from evseq.golden.root import Place, Root
 from evseq.golden.terms import Limits, Relation
@@ -62,6 +60,7 @@ def accept(
     if relation is not None and parent is None:
         raise Refused(f"relation {relation}, but to what?\n  help: name a revision: --parent REVISION")
     limited(relation, limits=limits is not None)
+    finite(limits)
     present(root, places)
     alone(root)
     with locked(root.folder):
@@ -107,8 +106,8 @@ def _finished(root: Root, place: Place, ledgers: Mapping[str, Ledger]) -> bool:
     """Sweep the sidecar that a killed process left of a candidate it had moved; tell whether that was all there is."""
     sidecar = root.sidecar(place)
     seal = ledgers[place.model].seal(place.revision, place.script)
-    with contextlib.suppress(CacheError, OSError, ValidationError):  # what is wrong here, `load` says
-        said = Candidate.model_validate_json(sidecar.read_bytes()).seal
+    with contextlib.suppress(CacheError, OSError):  # what is wrong here, `load` says
+        said = read_sidecar(sidecar).seal
         if not root.candidate(place).exists() and said == seal == inspect_header(root.golden(place)).seal:
             sidecar.unlink()
             return True

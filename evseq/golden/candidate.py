@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evseq.cache.damage import FieldDamaged, NotReadable, NotThere, NotWritable
+from evseq.cache.damage import FieldDamaged, NotThere, NotWritable
+from evseq.cache.opening import plain_json
 from evseq.cache.replacing import replacing
 from evseq.geometry import Dtype
 from evseq.golden.golden import Golden, read, write
@@ -18,9 +19,12 @@ from evseq.golden.lock import locked
 from evseq.golden.root import DIGITS, Place, Root
 from evseq.verdict.result import Check, Outcome
 
-__all__ = ["Candidate", "Change", "JudgedCase", "Told", "Use", "load", "remove", "store"]
+__all__ = ["Candidate", "Change", "JudgedCase", "Told", "Use", "load", "read_sidecar", "remove", "store"]
 
 VERSION: Literal[1] = 1
+
+MAX_BYTES = 64 << 20
+"""Most bytes of a sidecar; one about a hundred cases that all found something takes a tenth of one of them."""
 
 
 class Change(StrEnum):
@@ -115,20 +119,23 @@ def store(root: Root, golden: Golden, candidate: Candidate) -> Path:
 def load(root: Root, place: Place) -> tuple[Candidate, Golden]:
     """Read both halves. Raises CacheError where one is missing, damaged, or not the other's."""
     path = root.sidecar(place)
-    try:
-        candidate = Candidate.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise NotThere(path, "no such file: its candidate cannot be reviewed") from None
-    except OSError as error:
-        raise NotReadable(path, f"cannot be read: {error.strerror or error}") from None
-    except ValidationError as error:
-        raise FieldDamaged(path, f"not what a candidate says: {error}") from None
+    candidate = read_sidecar(path)
     golden = read(root.candidate(place))
     if golden.seal != candidate.seal or candidate.place != place or golden.script != place.script:
         raise FieldDamaged(path, "it is about another candidate than the file beside it")
     if (inside := golden.identity.values.get("weights.source")) != candidate.weights:
         raise FieldDamaged(path, f"weights: {candidate.weights[:DIGITS]}, in the file beside it {str(inside)[:DIGITS]}")
     return candidate, golden
+
+
+def read_sidecar(path: Path) -> Candidate:
+    """Read the half that says where a candidate is from. Raises CacheError where it is missing or damaged."""
+    try:
+        return Candidate.model_validate_json(plain_json(path, most=MAX_BYTES))
+    except NotThere:
+        raise NotThere(path, "no such file: its candidate cannot be reviewed") from None
+    except ValidationError as error:
+        raise FieldDamaged(path, f"not what a candidate says: {error}") from None
 
 
 def remove(root: Root, place: Place) -> None:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
-__all__ = ["PACKAGED", "Place", "Root", "label_of", "model_name", "without"]
+from evseq.cache.damage import LeadsOut
+from evseq.errors import UsageError
+
+__all__ = ["PACKAGED", "NameRefused", "Place", "Root", "label_of", "model_name", "named", "without"]
 
 SUFFIX = ".safetensors"
 CANDIDATE = ".candidate.safetensors"
@@ -18,6 +21,18 @@ WITNESS = "witness"
 
 DIGITS = 12
 """Hexadecimal digits of `weights.source` that make the label of a revision nobody named."""
+
+
+NAMED = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9._=-]{0,199}")
+"""What a model, a revision or a script may be called: one folder's or file's name, shown and never `..`."""
+
+
+NAME_SHOWN = 80
+"""Most characters of such a name in a message."""
+
+
+class NameRefused(UsageError):
+    """A model, revision or script has a name that is no name of a folder or file. Nothing was read or written."""
 
 
 def _packaged() -> Path:
@@ -44,7 +59,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """One folder: `MODEL/REVISION/SCRIPT.safetensors`, candidates beside, `MODEL/LEDGER.yaml`."""
+    """One folder: `MODEL/REVISION/SCRIPT.safetensors`, candidates beside, `MODEL/LEDGER.yaml`.
+
+    A path is given only for names that stay inside: it raises NameRefused for a name with a way in it, and LeadsOut
+    where a link on the way leads out of the folder. The folder itself may be a link.
+    """
 
     folder: Path
 
@@ -62,31 +81,68 @@ class Root:
 
     def ledger(self, model: str) -> Path:
         """Return where a model's ledger lies."""
-        return self.folder / model / LEDGER
+        return self._inside(named(model, what="model"), LEDGER)
 
     def witness(self, model: str, revision: str) -> Path:
         """Return the folder of a revision's witnesses."""
-        return self.folder / model / revision / WITNESS
+        return self._inside(named(model, what="model"), named(revision, what="revision"), WITNESS)
 
     def models(self) -> tuple[str, ...]:
         """Return the models that have a folder here."""
         if not self.folder.is_dir():
             return ()
-        return tuple(sorted(path.name for path in self.folder.iterdir() if path.is_dir()))
+        names = [path.name for path in self.folder.iterdir() if path.is_dir() and self._holds(path)]
+        return tuple(sorted(name for name in names if NAMED.fullmatch(name)))
 
     def goldens(self) -> Iterator[Place]:
         """Return every golden, accepted or not, in sorted order; candidates are none."""
         for path in sorted(self.folder.glob(f"*/*/*{SUFFIX}")):
             if not path.name.endswith(CANDIDATE):
-                yield _place(path, SUFFIX)
+                yield from self._places(path, SUFFIX)
 
     def candidates(self) -> Iterator[Place]:
         """Return every candidate, one whose other half is missing too, in sorted order."""
         halves = [(path, suffix) for suffix in (CANDIDATE, SIDECAR) for path in self.folder.glob(f"*/*/*{suffix}")]
-        yield from sorted({_place(path, suffix) for path, suffix in halves})
+        yield from sorted({place for path, suffix in halves for place in self._places(path, suffix)})
+
+    def outside(self) -> Iterator[Path]:
+        """Return what lies here only by a link that leads out, in sorted order: none of it is read."""
+        levels = (sorted(self.folder.glob("/".join("*" * depth))) for depth in (1, 2, 3))
+        for path in (path for level in levels for path in level):
+            if path.is_symlink() and not path.name.startswith(".") and not self._holds(path):
+                yield path
 
     def _under(self, place: Place, suffix: str) -> Path:
-        return self.folder / place.model / place.revision / f"{place.script}{suffix}"
+        script = f"{named(place.script, what='script')}{suffix}"
+        return self._inside(named(place.model, what="model"), named(place.revision, what="revision"), script)
+
+    def _inside(self, *parts: str) -> Path:
+        path = self.folder.joinpath(*parts)
+        if not self._holds(path):
+            raise LeadsOut(path, f"leads to {path.resolve()}, out of {self.folder}")
+        return path
+
+    def _holds(self, path: Path) -> bool:
+        """Return whether a path of this folder stays in it, wherever links on the way lead."""
+        ways = [path, *path.parents][: len(path.relative_to(self.folder).parts)]
+        return not any(way.is_symlink() for way in ways) or path.resolve().is_relative_to(self.folder.resolve())
+
+    def _places(self, path: Path, suffix: str) -> Iterator[Place]:
+        """Return the place of a file that is here and can be called so."""
+        revision = path.parent
+        names = (revision.parent.name, revision.name, path.name.removesuffix(suffix))
+        if all(NAMED.fullmatch(name) for name in names) and self._holds(path):
+            yield Place(model=names[0], revision=names[1], script=names[2])
+
+
+def named(name: str, *, what: str) -> str:
+    """Return the name of a model, revision or script. Raises NameRefused for what is no folder's name."""
+    if not NAMED.fullmatch(name):
+        raise NameRefused(
+            f"{what} {name[:NAME_SHOWN]!r}: is no name of a folder\n"
+            "  help: use at most 200 letters, digits, '.', '_', '=' and '-', the first none of '.' and '-'"
+        )
+    return name
 
 
 def model_name(target: str, options: Sequence[str]) -> str:
@@ -112,8 +168,3 @@ def without(target: str, options: Sequence[str]) -> str:
 def label_of(text: str) -> str:
     """Return `text` as a word that is a folder's name everywhere."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip(".-") or "model"
-
-
-def _place(path: Path, suffix: str) -> Place:
-    revision = path.parent
-    return Place(model=revision.parent.name, revision=revision.name, script=path.name.removesuffix(suffix))

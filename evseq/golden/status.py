@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evseq.cache.damage import Damage, NotWritable
+from evseq.cache.damage import Damage, LeadsOut, NotWritable
 from evseq.golden.candidate import Change, load
 from evseq.golden.golden import read
 from evseq.golden.ledger import Action, Entry, Ledger, LedgerError, append
 from evseq.golden.lock import locked
 from evseq.golden.refusals import Refused, alone, by_a_person, hint, reasoned
-from evseq.golden.root import Place, Root
+from evseq.golden.root import LEDGER, WITNESS, Place, Root
 from evseq.golden.working_tree import commit
 
 __all__ = ["Status", "prune", "status"]
@@ -28,7 +28,8 @@ class Status:
 
     `accepted` are as the ledger says, `unvouched` are not what it says, `missing` should be there, `unused` have no
     script left. `candidates` wait for a decision, of `halves` the other file is lost. `damaged` and `ledgers` are
-    problems; the goldens of a model whose ledger is broken are neither accepted nor unvouched.
+    problems; the goldens of a model whose ledger is broken are neither accepted nor unvouched. What is `outside` lies
+    here by a link only, and is none of the others.
     """
 
     root: Root
@@ -41,6 +42,7 @@ class Status:
     halves: tuple[Place, ...]
     ledgers: tuple[Problem, ...]
     strays: tuple[Path, ...]
+    outside: tuple[Path, ...]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -65,6 +67,8 @@ class Status:
         for place in self.halves:
             told = "half a candidate, it or its .json is lost: make it again with --update-goldens, or `evseq golden"
             yield str(root.candidate(place)), f"{told} reject` removes it"
+        for path in self.outside:
+            yield str(path), f"a link to {path.resolve()}, out of {root.folder}, is not followed: {LeadsOut.help}"
         for path in self.strays:
             yield str(path), "nothing that belongs among goldens: move it elsewhere"
 
@@ -73,7 +77,7 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
     """Read everything in `root`; `scripts` are the names of all that there are, whatever a run selects."""
     ledgers = {model: _ledger(root, model) for model in root.models()}
     there = set(root.goldens())
-    said = {place for model, ledger in ledgers.items() for place in _said(model, ledger)}
+    said = {place for model, ledger in ledgers.items() for place in _said(model, ledger) if _inside(root, place)}
     unused = {place for place in there | said if place.script not in scripts}
     accepted: list[Place] = []
     unvouched: list[Place] = []
@@ -111,6 +115,7 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
             if isinstance(ledger, LedgerError)
         ),
         strays=tuple(_strays(root)),
+        outside=tuple(root.outside()),
     )
 
 
@@ -169,8 +174,19 @@ def _unused(root: Root, places: Sequence[Place] | None, scripts: Collection[str]
 def _ledger(root: Root, model: str) -> Ledger | LedgerError:
     try:
         return Ledger.read(root.ledger(model))
+    except LeadsOut as error:
+        return LedgerError(str(error.path), error.evidence, error.help)
     except LedgerError as error:
         return error
+
+
+def _inside(root: Root, place: Place) -> bool:
+    """Return whether a golden, if it is there, is not somewhere else."""
+    try:
+        root.golden(place)
+    except LeadsOut:
+        return False
+    return True
 
 
 def _said(model: str, ledger: Ledger | LedgerError) -> Iterator[Place]:
@@ -186,11 +202,12 @@ def _strays(root: Root) -> Iterator[Path]:
     known = {root.golden(place) for place in root.goldens()}
     for place in root.candidates():
         known |= {root.candidate(place), root.sidecar(place)}
+    known |= set(root.outside())
     for model in root.models():
-        known.add(root.ledger(model))
+        known.add(root.folder / model / LEDGER)
         for path in sorted((root.folder / model).rglob("*")):
             parts = path.relative_to(root.folder).parts
-            witness = root.witness(model, parts[1]) in path.parents
+            witness = WITNESS in parts[2:-1]
             hidden = any(part.startswith(".") for part in parts)
             if path.is_file() and path not in known and not witness and not hidden:
                 yield path

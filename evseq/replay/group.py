@@ -20,7 +20,7 @@ from evseq.replay.target import Options, Target
 from evseq.script.lower import Lowered
 from evseq.script.steps import Feed, Load, Plan
 
-__all__ = ["Group", "Work", "engine_options", "observe", "truths", "unreferenced"]
+__all__ = ["Group", "Work", "engine_options", "observe", "planned_nodes", "truths", "unreferenced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
         try:
             references = oracle.references(
                 dict.fromkeys(plan.dtype for plan in plans),
-                {node for plan in plans for node in _nodes(plan)},
+                {node for plan in plans for node in planned_nodes(plan)},
             )
         except UnusableError as error:
             return unreferenced(lowered, str(error), work=_work(oracle, besides=target.untold_forwards()))
@@ -88,7 +88,7 @@ def truths(lowered: Lowered, target: Target) -> References | None:
 
     Raises UnusableError where the engine cannot be loaded or its uncached side fails.
     """
-    nodes = {node for plan in lowered.plans if isinstance(plan, Plan) for node in _nodes(plan)}
+    nodes = {node for plan in lowered.plans if isinstance(plan, Plan) for node in planned_nodes(plan)}
     if not nodes:
         return None
     with torch.no_grad():
@@ -142,7 +142,8 @@ def engine_options(plan: Plan, target: Target) -> Options:
     return {name.removeprefix(prefix): str(value) for name, value in plan.arms.items() if name.startswith(prefix)}
 
 
-def _nodes(plan: Plan) -> Iterator[int]:
+def planned_nodes(plan: Plan) -> Iterator[int]:
+    """Return the nodes whose histories a plan feeds, or forces a cache of."""
     for step in plan.steps:
         match step:
             case Feed():

@@ -221,7 +221,7 @@ class TestDamage:
         kinds = Damage.__subclasses__()
 
         assert issubclass(Damage, CacheError)
-        assert len(kinds) == 21
+        assert len(kinds) == 27
         assert [kind for kind in kinds if not (kind.help and kind.__doc__)] == []
 
 

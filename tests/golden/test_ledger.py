@@ -255,7 +255,7 @@ class TestTampering:
         path.mkdir(parents=True)
         with pytest.raises(LedgerError) as caught:
             Ledger.read(path)
-        assert str(caught.value) == f"{path}: cannot be read: Is a directory\n  help: check its permissions"
+        assert str(caught.value) == f"{path}: not a regular file\n  help: name the file itself"
 
 
 class TestWords:
