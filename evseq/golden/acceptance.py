@@ -12,7 +12,7 @@ from evseq.cache.damage import NotWritable
 from evseq.cache.header import inspect_header
 from evseq.errors import CacheError
 from evseq.golden.before import compared_with, vouched
-from evseq.golden.candidate import Candidate, load, read_sidecar, remove
+from evseq.golden.candidate import Candidate, load, read_sidecar, remove, settle
 from evseq.golden.drift import Drift, drift
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, append
@@ -64,6 +64,7 @@ def accept(
     present(root, places)
     alone(root)
     with locked(root.folder):
+        settle(root)
         ledgers = {place.model: Ledger.read(root.ledger(place.model)) for place in places}
         ready = [_loaded(root, place) for place in sorted(set(places)) if not _finished(root, place, ledgers)]
         for one in ready:
@@ -92,6 +93,7 @@ def reject(root: Root, places: Sequence[Place]) -> tuple[Place, ...]:
     """Remove candidates, also halves of them, and return their places; goldens stay. Raises Refused for none."""
     present(root, places)
     with locked(root.folder):
+        settle(root)
         for place in places:
             remove(root, place)
     return tuple(places)
@@ -204,6 +206,6 @@ def _move(root: Root, place: Place) -> None:
     path = root.golden(place)
     try:
         root.candidate(place).replace(path)
-        root.sidecar(place).unlink()
+        root.sidecar(place).unlink(missing_ok=True)
     except OSError as error:
         raise NotWritable(path, f"cannot be written: {error.strerror}") from error

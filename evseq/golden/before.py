@@ -10,7 +10,7 @@ from evseq.golden.ledger import Ledger
 from evseq.golden.refusals import Refused, hint
 from evseq.golden.root import Place, Root
 
-__all__ = ["Before", "compared_with", "known", "vouched"]
+__all__ = ["Before", "adopted", "compared_with", "known", "vouched"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,32 @@ def compared_with(root: Root, ledger: Ledger, place: Place, *, parent: str | Non
 def vouched(root: Root, ledger: Ledger, place: Place) -> Golden | None:
     """Return a golden that the ledger vouches for; None where there is none, or another, or a damaged one."""
     try:
-        golden = read(root.golden(place))
+        golden = adopted(root, ledger, place)
     except CacheError:
         return None
     return golden if golden.seal == ledger.seal(place.revision, place.script) else None
+
+
+def adopted(root: Root, ledger: Ledger, place: Place) -> Golden:
+    """Return the golden of a place, whether the ledger vouches for it or not. Raises CacheError.
+
+    The entry is the moment at which a candidate is a golden: where the process was stopped, or is about to, before the
+    file has moved, it is read where it still lies.
+    """
+    seal = ledger.seal(place.revision, place.script)
+    found: list[Golden | CacheError] = []
+    for path in (root.golden(place), root.candidate(place), root.golden(place)):  # it may move between two looks
+        try:
+            golden = read(path)
+        except CacheError as error:
+            found.append(error)
+            continue
+        if golden.seal == seal or (seal is None and not found):
+            return golden
+        found.append(golden)
+    if isinstance(found[0], CacheError):
+        raise found[0]
+    return found[0]
 
 
 def known(root: Root, model: str, ledger: Ledger, parent: str | None) -> None:

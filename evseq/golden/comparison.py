@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from evseq.errors import UsageError
 from evseq.golden.drift import Drift, drift
-from evseq.golden.golden import Golden, read
+from evseq.golden.before import adopted
+from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
 from evseq.golden.refusals import hint
 from evseq.golden.root import Place, Root
@@ -70,7 +71,7 @@ def _compared(root: Root, model: str, revision: str, parent: str) -> Comparison:
 
 
 def _accepted(root: Root, ledger: Ledger, place: Place) -> Golden:
-    golden = read(root.golden(place))
+    golden = adopted(root, ledger, place)
     if golden.seal != ledger.seal(place.revision, place.script):
         raise UsageError(
             f"{root.golden(place)}: is not the file that {root.ledger(place.model)} says was accepted\n"

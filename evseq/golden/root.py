@@ -16,6 +16,7 @@ __all__ = ["PACKAGED", "NameRefused", "Place", "Root", "label_of", "model_name",
 SUFFIX = ".safetensors"
 CANDIDATE = ".candidate.safetensors"
 SIDECAR = ".candidate.json"
+PENDING = ".pending"
 LEDGER = "LEDGER.yaml"
 WITNESS = "witness"
 
@@ -79,6 +80,11 @@ class Root:
         """Return where the provenance of a candidate lies."""
         return self._under(place, SIDECAR)
 
+    def pending(self, place: Place) -> tuple[Path, Path]:
+        """Return where both halves of a candidate are written before either takes its name; hidden, so nobody's."""
+        half, sidecar = self.candidate(place), self.sidecar(place)
+        return half.with_name(f".{half.name}{PENDING}"), sidecar.with_name(f".{sidecar.name}{PENDING}")
+
     def ledger(self, model: str) -> Path:
         """Return where a model's ledger lies."""
         return self._inside(named(model, what="model"), LEDGER)
@@ -104,6 +110,12 @@ class Root:
         """Return every candidate, one whose other half is missing too, in sorted order."""
         halves = [(path, suffix) for suffix in (CANDIDATE, SIDECAR) for path in self.folder.glob(f"*/*/*{suffix}")]
         yield from sorted({place for path, suffix in halves for place in self._places(path, suffix)})
+
+    def stopped(self) -> Iterator[Place]:
+        """Return the candidates whose writer was stopped, or is at it, in sorted order."""
+        for suffix in (CANDIDATE, SIDECAR):
+            for path in sorted(self.folder.glob(f"*/*/.*{suffix}{PENDING}")):
+                yield from self._places(path.with_name(path.name[1:].removesuffix(PENDING)), suffix)
 
     def outside(self) -> Iterator[Path]:
         """Return what lies here only by a link that leads out, in sorted order: none of it is read."""

@@ -12,7 +12,8 @@ from evseq.cache.damage import LeadsOut, NotThere
 from evseq.cache.identity import Identity
 from evseq.engines.registry import healthy
 from evseq.errors import CacheError
-from evseq.golden.golden import Golden, belongs, differences, read
+from evseq.golden.before import adopted
+from evseq.golden.golden import Golden, belongs, differences
 from evseq.golden.ledger import Ledger, LedgerError
 from evseq.golden.root import DIGITS, PACKAGED, Place, Root, model_name, without
 from evseq.golden.terms import Need, TargetTerms, Terms
@@ -150,7 +151,13 @@ class Shelf:
         if isinstance(ledger, LedgerError):
             return str(ledger).replace("\n", "; ")
         try:
-            golden = read(root.golden(place))
+            golden = adopted(root, ledger, place)
+            if golden.seal != ledger.seal(place.revision, place.script):
+                self._ledgers.clear()  # somebody may have accepted another meanwhile
+                ledger = self._ledger(root, place.model)
+                if isinstance(ledger, LedgerError):
+                    return str(ledger).replace("\n", "; ")
+                golden = adopted(root, ledger, place)
         except NotThere:
             if ledger.seal(place.revision, place.script) is None:
                 return None

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evseq.cache.damage import Damage, LeadsOut, NotWritable
-from evseq.golden.candidate import Change, load
+from evseq.cache.damage import Damage, LeadsOut, NotThere, NotWritable
+from evseq.golden.candidate import Change, load, read_sidecar
 from evseq.golden.golden import read
 from evseq.golden.ledger import Action, Entry, Ledger, LedgerError, append
 from evseq.golden.lock import locked
@@ -27,7 +27,8 @@ class Status:
     """Everything in a folder of goldens, each thing once.
 
     `accepted` are as the ledger says, `unvouched` are not what it says, `missing` should be there, `unused` have no
-    script left. `candidates` wait for a decision, of `halves` the other file is lost. `damaged` and `ledgers` are
+    script left. `candidates` wait for a decision, `unfinished` were accepted and have not moved, of `halves` the other
+    file is lost. `damaged` and `ledgers` are
     problems; the goldens of a model whose ledger is broken are neither accepted nor unvouched. What is `outside` lies
     here by a link only, and is none of the others.
     """
@@ -39,6 +40,7 @@ class Status:
     unused: tuple[Place, ...]
     damaged: tuple[Problem, ...]
     candidates: tuple[tuple[Place, Change], ...]
+    unfinished: tuple[Place, ...]
     halves: tuple[Place, ...]
     ledgers: tuple[Problem, ...]
     strays: tuple[Path, ...]
@@ -64,6 +66,9 @@ class Status:
         for place, change in self.candidates:
             told = f"a candidate ({change}) waits: review it, then `evseq golden accept` or `reject`"
             yield str(root.candidate(place)), told
+        for place in self.unfinished:
+            told = "was accepted, and that stopped before its files had moved: `evseq golden accept` finishes it"
+            yield str(root.candidate(place)), told
         for place in self.halves:
             told = "half a candidate, it or its .json is lost: make it again with --update-goldens, or `evseq golden"
             yield str(root.candidate(place)), f"{told} reject` removes it"
@@ -81,33 +86,37 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
     unused = {place for place in there | said if place.script not in scripts}
     accepted: list[Place] = []
     unvouched: list[Place] = []
-    damaged = []
+    damaged: list[Problem] = []
     for place in sorted(there - unused):
-        ledger = ledgers[place.model]
         try:
             seal = read(root.golden(place)).seal
         except Damage as error:
             damaged.append(_problem(error))
             continue
-        if isinstance(ledger, Ledger):
-            (accepted if seal == ledger.seal(place.revision, place.script) else unvouched).append(place)
-    candidates, halves = [], []
+        if isinstance(ledgers[place.model], Ledger):
+            (accepted if seal == _seal(ledgers[place.model], place) else unvouched).append(place)
+    candidates, unfinished, halves = [], [], []
     for place in root.candidates():
-        if not (root.candidate(place).exists() and root.sidecar(place).exists()):
-            halves.append(place)
-            continue
         try:
-            candidates.append((place, load(root, place)[0].change))
+            candidate = load(root, place)[0]
+        except NotThere:
+            (unfinished if _moved(root, place, ledgers[place.model]) else halves).append(place)
         except Damage as error:
             damaged.append(_problem(error))
+        else:
+            if candidate.seal == _seal(ledgers[place.model], place) and place not in accepted:
+                unfinished.append(place)
+            else:
+                candidates.append((place, candidate.change))
     return Status(
         root=root,
         accepted=tuple(accepted),
-        unvouched=tuple(unvouched),
-        missing=tuple(sorted(said - there - unused)),
+        unvouched=tuple(place for place in unvouched if place not in unfinished),
+        missing=tuple(sorted(said - there - unused - set(unfinished))),
         unused=tuple(sorted(unused)),
         damaged=tuple(damaged),
         candidates=tuple(candidates),
+        unfinished=tuple(unfinished),
         halves=tuple(halves),
         ledgers=tuple(
             (ledger.place, f"{ledger.evidence}: {ledger.help}")
@@ -178,6 +187,19 @@ def _ledger(root: Root, model: str) -> Ledger | LedgerError:
         return LedgerError(str(error.path), error.evidence, error.help)
     except LedgerError as error:
         return error
+
+
+def _seal(ledger: Ledger | LedgerError, place: Place) -> str | None:
+    return ledger.seal(place.revision, place.script) if isinstance(ledger, Ledger) else None
+
+
+def _moved(root: Root, place: Place, ledger: Ledger | LedgerError) -> bool:
+    """Return whether of a candidate only the sidecar is left because it is a golden by now."""
+    try:
+        said = read_sidecar(root.sidecar(place)).seal
+        return not root.candidate(place).exists() and said == _seal(ledger, place) == read(root.golden(place)).seal
+    except Damage:
+        return False
 
 
 def _inside(root: Root, place: Place) -> bool:

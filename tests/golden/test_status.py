@@ -11,6 +11,7 @@ from evseq.cache.damage import NotWritable
 from evseq.golden.acceptance import accept
 from evseq.golden.candidate import Candidate, Change
 from evseq.golden.choice import chosen
+from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Ledger, LedgerError
 from evseq.golden.refusals import Refused
 from evseq.golden.root import Place, Root
@@ -116,8 +117,10 @@ class TestStatus:
         )
 
     @pytest.mark.parametrize("half", [Root.candidate, Root.sidecar])
-    def test_half_a_candidate(self, tidy: Root, make_candidate: Make, half: Callable[[Root, Place], Path]) -> None:
-        make_candidate(tidy)
+    def test_half_a_candidate(
+        self, tidy: Root, make_candidate: Make, make_golden: Callable[..., Golden], half: Callable[[Root, Place], Path]
+    ) -> None:
+        make_candidate(tidy, golden=make_golden(by=1.0))
         half(tidy, ONE).unlink()
         assert problems(tidy) == (
             (
