@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evseq.cache.damage import NotWritable
 from evseq.engines.registry import find, targets
 from evseq.errors import Problem, ScriptError, UsageError
 from evseq.geometry import Capability
@@ -137,11 +138,15 @@ def run(
         running.check(work)
         told.planned(sum(len(chosen) for _, _, chosen in work))
         done: list[ScriptResult] = []
+        unwritten: list[str] = []
         interrupted = False
         try:
             for script, text, chosen in work:
                 told.started(script.name, text)
-                done.append(running.run_script(script, text, chosen, watch=told))
+                try:
+                    done.append(running.run_script(script, text, chosen, watch=told))
+                except NotWritable as error:  # the disk that caches are sealed on: what finished is not lost
+                    unwritten.append(f"{script.name} on {text} was not judged: {error}")
         except KeyboardInterrupt:
             interrupted = True
         run_on = tuple(dict.fromkeys(text for _, text, _ in work))
@@ -160,6 +165,7 @@ def run(
             asked=tuple(asked),
             candidates=candidates,
             unmatched=unmatched(entries.values(), told.cases),
+            unwritten=(*unwritten, *(message for result in done for message in result.unwritten)),
         )
 
 

@@ -98,6 +98,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     weak = kept.candidates or kept.idle(_chosen(session.config).arm)
     if weak and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if kept.unwritten and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -114,6 +116,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for path in kept.candidates:
             terminalreporter.line(path)
         terminalreporter.line("help: evseq golden review")
+    if kept.unwritten:
+        terminalreporter.section("evseq: not written")
+        for message in kept.unwritten:
+            terminalreporter.line(message)
     for target in kept.unjudged(_asked(config)) if kept.scripts and not config.option.collectonly else ():
         terminalreporter.section(f"evseq: no case was judged on {target}")
 
@@ -134,6 +140,7 @@ class _Session:
     collected: list[ScriptCase] = field(default_factory=list)  # deselected ones too
     unsupported: set[pytest.Item] = field(default_factory=set)
     candidates: list[str] = field(default_factory=list)
+    unwritten: list[str] = field(default_factory=list)
     _arithmetic: tuple[Finding, ...] | None = None
 
     def arithmetic(self) -> tuple[Finding, ...]:
@@ -269,6 +276,7 @@ class ScriptCase(pytest.Item):
             run = session.opened(self.settings)
             played = run.run_script(self.script, self.target, [item.case for item in group])
             session.candidates += played.candidates
+            session.unwritten += played.unwritten
             session.results[key] = {_arms(item.case): case for item, case in zip(group, played.cases, strict=True)}
         return session.results[key]
 

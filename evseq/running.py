@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from evseq.cache.damage import NotWritable
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
 from evseq.replay.opening import UnusableError
@@ -64,11 +66,12 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """One script on one target, and the candidates for goldens it wrote."""
+    """One script on one target, the candidates for goldens it wrote, and why others or its recording were not written."""
 
     cases: tuple[Case, ...]
     forwards: Forwards
     candidates: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
 
 
 class Run:
@@ -147,9 +150,12 @@ class Run:
     ) -> ScriptResult:
         """Lower, ask the oracle, play and judge the chosen cases of one script on one target.
 
-        Where candidates for goldens are asked for, the script's is written last.
+        Where candidates for goldens are asked for, the script's is written last. What the system refuses to write is
+        told in the result and takes nothing from the verdict.
         """
         from evseq.replay.keep import keep
+
+        unwritten: list[str] = []
 
         assert self._shelf is not None
         self._check_writing([(script, text)])  # pytest runs one script at a time
@@ -158,15 +164,16 @@ class Run:
         forced = self._forced(shelved)
         group = self._observed(script, target, chosen, forced)
         if self.settings.record is not None:
-            keep(
-                self.settings.record / _recording(script, text),
-                script=script,
-                target=target,
-                chosen=chosen,
-                group=group,
-                golden=None if shelved is None else shelved.facts(),
-                forced=forced,
-            )
+            with _told(unwritten):
+                keep(
+                    self.settings.record / _recording(script, text),
+                    script=script,
+                    target=target,
+                    chosen=chosen,
+                    group=group,
+                    golden=None if shelved is None else shelved.facts(),
+                    forced=forced,
+                )
         held = self.settings.goldens.flags
         labels = [label(script, case, text, in_memory=target.in_memory, held=held) for case in chosen]
         standard = None if shelved is None else shelved.standard(group.tree)
@@ -179,8 +186,9 @@ class Run:
             for case in result.cases:
                 watch.finished(case)
         if shelved is not None and self.settings.goldens.update and group.broken is None:
-            result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
-        return result
+            with _told(unwritten):
+                result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
+        return replace(result, unwritten=tuple(unwritten))
 
     def _witnessed(self, cases: tuple[Case, ...], group: Group, target: Target, shelved: Shelved) -> tuple[Case, ...]:
         """Compare the rounding of a script that has a golden with what it was on machines of this kind."""
@@ -205,7 +213,9 @@ class Run:
         identity = self._shelf.identity(target)
         if isinstance(identity, str):  # then the script's cases fail by that
             return ()
-        written = propose(script, target, shelved, terms=self.settings.goldens, identity=identity, judged=judged)
+        of = len(cases(script, target.description, engine=target.name, mode=self.settings.mode))
+        terms = self.settings.goldens
+        written = propose(script, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
         return (str(written),) if written else ()
 
     def _check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
@@ -272,6 +282,15 @@ def observed_cases(
     work = group.work
     forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference)
     return ScriptResult(cases=told, forwards=forwards)
+
+
+@contextlib.contextmanager
+def _told(unwritten: list[str]) -> Iterator[None]:
+    """Note what cannot be written, and go on."""
+    try:
+        yield
+    except NotWritable as error:
+        unwritten.append(str(error))
 
 
 def _recording(script: Script, target: str) -> str:

@@ -149,16 +149,28 @@ def settle(root: Root) -> None:
 
 def load(root: Root, place: Place) -> tuple[Candidate, Golden]:
     """Read both halves. Raises CacheError where one is missing, damaged, or not the other's."""
-    sidecar, (_, other) = root.sidecar(place), root.pending(place)
-    try:
-        return _pair(root, place, sidecar)
-    except Damage as damage:
+    sidecars = (root.sidecar(place), root.pending(place)[1])  # its own, or that of a writer who was stopped or is at it
+    while True:
+        before = _numbers(root, place)
+        found: list[Damage] = []
+        for sidecar in sidecars:
+            try:
+                return _pair(root, place, sidecar)
+            except Damage as damage:
+                found.append(damage)
+        if before == _numbers(root, place):  # else a writer came between two looks
+            raise found[0]
+
+
+def _numbers(root: Root, place: Place) -> tuple[int, ...]:
+    """Return which files they are that a candidate may be made of."""
+    numbers = []
+    for path in (root.candidate(place), root.sidecar(place), root.pending(place)[1]):
         try:
-            return _pair(root, place, other)  # its writer was stopped, or is at it
-        except NotThere:
-            return _pair(root, place, sidecar)  # and is done by now
-        except Damage:
-            raise damage from None
+            numbers.append(path.stat().st_ino)
+        except OSError:
+            numbers.append(0)
+    return tuple(numbers)
 
 
 def _pair(root: Root, place: Place, sidecar: Path) -> tuple[Candidate, Golden]:

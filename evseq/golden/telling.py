@@ -20,7 +20,8 @@ __all__ = ["brief", "compared", "table", "whole"]
 
 def brief(review: Review) -> str:
     """Tell a candidate in one line, and each event that moved and each check that found something in one more."""
-    head = f"{review.place}: {review.candidate.change}: {_overall(review)}"
+    few = f"; {review.candidate.judged}" if review.candidate.judged else ""
+    head = f"{review.place}: {review.candidate.change}: {_overall(review)}{few}"
     moved = [f"{_event(one)}{_worst(one)}" for one in review.events if one.moved]
     return "\n".join([head, *(f"  {line}" for line in (*moved, *_found(review.candidate)))])
 
@@ -78,6 +79,7 @@ def _provenance(candidate: Candidate) -> list[str]:
     lines += [f"uncommitted then: {some(candidate.unclean)}"] if candidate.unclean else []
     libraries = ", ".join(f"{name} {version}" for name, version in candidate.libraries.items())
     lines += [f"with {libraries}; on {candidate.processor}", f"weights {candidate.weights[:DIGITS]}"]
+    lines += [candidate.judged] if candidate.judged else []
     lines += [] if candidate.finite else ["not finite: some logits are no numbers"]
     lines += [] if candidate.repeats else ["not repeated: the same truth computed twice had other bits"]
     return lines

@@ -49,6 +49,7 @@ One line of type `summary` closes a run that came to its end:
   leaves, oracle_forwards, reference_forwards, replay_forwards, seconds
   unjudged      the targets asked for on which no case was judged
   candidates    the files of candidate goldens that were written
+  unwritten     what could not be written, and why
   interrupted   whether a person stopped it
   exit          the exit code
 
@@ -148,6 +149,7 @@ class JsonLines:
                 "seconds": result.seconds,
                 "unjudged": list(result.unjudged),
                 "candidates": list(result.candidates),
+                "unwritten": list(result.unwritten),
                 "interrupted": result.interrupted,
                 "exit": int(result.exit),
             }

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from evseq.report.failure import alike, case_text, finding_text
 from evseq.report.figures import duration, figure
-from evseq.report.summary import last_line, notes, unsupported, verdict
+from evseq.report.summary import last_line, notes, unsupported, unwritten, verdict
 from evseq.report.weakened import allowed, known
 from evseq.verdict.result import Case, Exit, Outcome, Result
 
@@ -92,6 +92,7 @@ class Terminal:
             known(result, verbose=verbose),
             allowed(result),
             notes(result, verbose=verbose),
+            unwritten(result),
             verdict(result),
         )
         for lines in blocks:

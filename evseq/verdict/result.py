@@ -221,7 +221,7 @@ class Result:
 
     `asked` are the targets a person named, as written: an engine's bare name stands for all its configurations.
     `candidates` are the files of candidate goldens that were written, `unmatched` the entries of known.yaml that mean
-    no case.
+    no case, `unwritten` says what could not be written and why.
     """
 
     cases: tuple[Case, ...]
@@ -235,6 +235,7 @@ class Result:
     asked: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
@@ -254,6 +255,8 @@ class Result:
             return Exit.INTERRUPTED
         if self.findings or self.counts[Outcome.FAILED] or self.candidates:
             return Exit.FAILED
+        if self.unwritten:
+            return Exit.USAGE
         ran = self.counts[Outcome.PASSED] + self.counts[Outcome.KNOWN]
         return Exit.PASSED if ran and not self.unjudged else Exit.NOTHING
 

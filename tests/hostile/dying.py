@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -35,15 +35,25 @@ from evseq.golden.golden import read, write
 from evseq.golden.ledger import Action, Entry, Ledger, append
 from evseq.golden.lock import locked
 from evseq.golden.root import Place, Root
+from evseq.golden.shelf import Shelf
 from evseq.golden.status import status
+from evseq.golden.terms import Terms
+from evseq.script.document import parse
+from evseq.script.source import parse_yaml
 
-__all__ = ["WRITERS", "Writer", "killed"]
+__all__ = ["WRITERS", "Writer", "crowded", "killed", "taken"]
 
 TODAY = dt.date(2026, 3, 1)
 PLACES = tuple(Place(model="small", revision="v1", script=name) for name in ("one", "two"))
 NUMERIC = {"numeric.device": "cpu", "numeric.dtype": "float32"}
 
 DONE = "done before"
+
+SCRIPT = parse(
+    parse_yaml(
+        "evseq: 1\nname: one\nabout: A test.\nrows: {a: [1, 2]}\nevents: [{prefill: [a]}]\n", file="one.evseq.yaml"
+    )
+)
 
 CALLS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "fcntl.flock", "os.scandir", "os.listdir"})
 """What a process is killed before, by the names that Python tells its auditors."""
@@ -269,35 +279,48 @@ def _die_before(call: int, folder: Path) -> None:
     sys.addaudithook(heard)
 
 
-def crowded(writer: Writer, *, seconds: float, writers: int, readers: int, seed: int) -> Counter[str]:
+def crowded(
+    writer: Writer, *, seconds: float, writers: int, readers: int, seed: int, reads: Callable[[Path], object] | None = None
+) -> Counter[str]:
     """Let writers, of which one after the other is killed, and readers at one folder; a reader must never fail."""
     chance, outcomes = Random(seed), Counter[str]()  # noqa: S311 - as above
     with tempfile.TemporaryDirectory(dir=_memory()) as name:
         folder = Path(name)
         _write(writer, folder, 0)
         until = time.monotonic() + seconds
-        reading = [_loop(lambda: writer.found(folder), until) for _ in range(readers)]
-        writing = [_loop(lambda: _write(writer, folder, 1), until) for _ in range(writers)]
+        reading = [_loop(lambda _: (reads or writer.found)(folder), until) for _ in range(readers)]
+        writing = [_loop(lambda number: _write(writer, folder, number), until) for _ in range(writers)]
         while time.monotonic() < until:
             time.sleep(chance.uniform(0, 0.05))
             process = writing.pop(0)
             os.kill(process, signal.SIGKILL)
             outcomes[f"writer {os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])}"] += 1
-            writing.append(_loop(lambda: _write(writer, folder, 1), until))
+            writing.append(_loop(lambda number: _write(writer, folder, number), until))
         for process in (*writing, *reading):
             outcomes[f"ended {os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])}"] += 1
-        writer.found(folder)
+        (reads or writer.found)(folder)
         _next_writer(folder)
     return outcomes
 
 
-def _loop(does: Callable[[], object], until: float) -> int:
+def taken(folder: Path) -> None:
+    """Find both goldens as a run does: one that was accepted, whoever is at the folder meanwhile."""
+    shelf = Shelf(terms=Terms(root=folder))
+    for place in PLACES:
+        identity = dict(golden().identity.values)
+        facts = {"model": "small", "revision": "v1", "identity": identity, "required": True}
+        found = shelf.again(replace(SCRIPT, name=place.script), facts)
+        # What is said of its identity, which here lacks most fields, comes after the ledger has vouched for the file.
+        assert "is another model's: tokenizer.vocabulary" in found.missing, found.missing
+
+
+def _loop(does: Callable[[int], object], until: float) -> int:
     process = os.fork()
     if process == 0:
         code = 0
         try:
             while time.monotonic() < until:
-                does()
+                does(time.monotonic_ns() % 100_000)
         except BaseException as error:  # noqa: BLE001 - told, whatever it is
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
             code = 1

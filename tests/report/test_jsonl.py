@@ -103,6 +103,7 @@ class TestJsonLines:
             "seconds": 1.25,
             "unjudged": [],
             "candidates": [],
+            "unwritten": [],
             "interrupted": False,
             "exit": 1,
         }
