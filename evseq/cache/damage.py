@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import ClassVar
 
-from evseq.errors import CacheError
+from evseq.errors import CacheError, printable
 
 __all__ = [
     "Damage",
@@ -195,4 +195,4 @@ def _shown(evidence: str) -> str:
     """Return evidence that a terminal shows and does not obey, without its middle where it is long."""
     if len(evidence) > SHOWN:
         evidence = f"{evidence[: SHOWN // 2]} ... {evidence[-SHOWN // 2 :]}"
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in evidence)
+    return printable(evidence)

@@ -167,7 +167,8 @@ def _numbers(root: Root, place: Place) -> tuple[int, ...]:
     numbers = []
     for path in (root.candidate(place), root.sidecar(place), root.pending(place)[1]):
         try:
-            numbers.append(path.stat().st_ino)
+            about = path.stat()
+            numbers += [about.st_ino, about.st_mtime_ns]
         except OSError:
             numbers.append(0)
     return tuple(numbers)

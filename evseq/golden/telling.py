@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from evseq.errors import printable
 from evseq.golden.candidate import Candidate, Change
 from evseq.golden.compact import BLIND, Compact
 from evseq.golden.comparison import Comparison
@@ -23,7 +24,7 @@ def brief(review: Review) -> str:
     few = f"; {review.candidate.judged}" if review.candidate.judged else ""
     head = f"{review.place}: {review.candidate.change}: {_overall(review)}{few}"
     moved = [f"{_event(one)}{_worst(one)}" for one in review.events if one.moved]
-    return "\n".join([head, *(f"  {line}" for line in (*moved, *_found(review.candidate)))])
+    return printable("\n".join([head, *(f"  {line}" for line in (*moved, *_found(review.candidate)))]))
 
 
 def whole(review: Review) -> str:
@@ -35,7 +36,7 @@ def whole(review: Review) -> str:
     for event in review.events:
         told += ["", f"  {_event(event, compared=review.drift is not None)}"]
         told += [f"    {line}" for line in (*_moves(event), *_arms(event))]
-    return "\n".join([*told, "", *(f"  {line}" for line in _checks(candidate))])
+    return printable("\n".join([*told, "", *(f"  {line}" for line in _checks(candidate))]))
 
 
 def compared(comparison: Comparison) -> list[str]:

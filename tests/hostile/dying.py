@@ -1,7 +1,7 @@
 """Writers that die: real processes, killed before a chosen call to the system or at any moment, and what they left.
 
-Run as `python dying.py KIND KILLS SEED`, it prints how often each outcome was found; anything but a whole file, the old
-or the new, ends it with the evidence. The processes are forked from one that has loaded everything.
+Run as `python dying.py KIND,... KILLS [EVERY]`, it prints how often each outcome was found; anything but a whole file,
+the old or the new, ends it with the evidence. The processes are forked from one that has loaded everything.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -26,7 +26,6 @@ from candidates import golden, propose
 from evseq.cache.header import SealedKind
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import open_sealed, seal
-from evseq.errors import EvseqError
 from evseq.golden import witness
 from evseq.golden.acceptance import accept, reject
 from evseq.golden.before import adopted
@@ -48,6 +47,8 @@ PLACES = tuple(Place(model="small", revision="v1", script=name) for name in ("on
 NUMERIC = {"numeric.device": "cpu", "numeric.dtype": "float32"}
 
 DONE = "done before"
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - quick, and gone with the machine
 
 SCRIPT = parse(
     parse_yaml(
@@ -216,7 +217,7 @@ def killed(writer: Writer, *, kills: int, seed: int, every: int = 1) -> Counter[
     chance, outcomes = Random(seed), Counter[str]()  # noqa: S311 - chance that comes again, no secret
     call, usual = 1, 0.0
     while outcomes.total() - outcomes[DONE] < kills:
-        with tempfile.TemporaryDirectory(dir=_memory()) as name:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as name:
             folder = Path(name)
             _write(writer, folder, 0)
             writer.prepared(folder, 1)
@@ -284,7 +285,7 @@ def crowded(
 ) -> Counter[str]:
     """Let writers, of which one after the other is killed, and readers at one folder; a reader must never fail."""
     chance, outcomes = Random(seed), Counter[str]()  # noqa: S311 - as above
-    with tempfile.TemporaryDirectory(dir=_memory()) as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         folder = Path(name)
         _write(writer, folder, 0)
         until = time.monotonic() + seconds
@@ -328,20 +329,13 @@ def _loop(does: Callable[[int], object], until: float) -> int:
     return process
 
 
-def _memory() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - quick, and gone with the machine
-
-
-def _told(arguments: list[str]) -> Iterator[str]:
-    names, kills, seed = arguments[0].split(","), int(arguments[1]), int(arguments[2])
-    for name in names:
-        yield json.dumps({"writer": name, **killed(WRITERS[name], kills=kills, seed=seed)})
+def main(names: str, kills: str, every: str = "1") -> None:
+    """Kill writers of each kind in turn, and tell what was found."""
+    torch.set_num_threads(1)
+    for name in names.split(","):
+        outcomes = killed(WRITERS[name], kills=int(kills), seed=1, every=int(every))
+        print(json.dumps({"writer": name, **outcomes}), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    try:
-        for line in _told(sys.argv[1:]):
-            print(line, flush=True)  # noqa: T201
-    except EvseqError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+    main(*sys.argv[1:])
