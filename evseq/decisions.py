@@ -78,7 +78,7 @@ def accept(
     relation: Relation | None = None,
     limits: Limits | None = None,
 ) -> None:
-    """Make goldens of candidates and say which, and which of them few cases vouch for. Raises what `acceptance` does."""
+    """Make goldens of candidates and say which, and how many cases each is judged in. Raises what `acceptance` does."""
     few = {place: _judged(root, place) for place in places}
     acceptance.accept(
         root,

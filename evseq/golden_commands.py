@@ -80,7 +80,9 @@ def status(**given: Any) -> Exit:
     config = _config(given)
     root = _root(config)
     if not root.folder.is_dir():
-        click.echo(f"{root.folder}: no such folder, so no goldens\n  help: evseq qualify --update-goldens, or --goldens")
+        click.echo(
+            f"{root.folder}: no such folder, so no goldens\n  help: evseq qualify --update-goldens, or --goldens"
+        )
         return Exit.NOTHING
     found = read(root, scripts=known_scripts(config.folder))
     for line in table(found):

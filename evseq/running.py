@@ -66,7 +66,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """One script on one target, the candidates for goldens it wrote, and why others or its recording were not written."""
+    """One script on one target, the candidates for goldens it wrote, and why something was not written."""
 
     cases: tuple[Case, ...]
     forwards: Forwards

@@ -35,6 +35,8 @@ MEMORY = 1500
 
 LONGEST = 1 << 16
 
+MEMORY_DISK = "/dev/shm"  # noqa: S108 - hundreds of files a second, and none to keep
+
 EVERY = 5.0
 """Seconds between two notes of how far it is: libFuzzer ends a process without a word to Python."""
 
@@ -97,7 +99,7 @@ def child(name: str, folder: Path, *, seconds: int) -> None:
     with atheris.instrument_imports(include=list(rooms)):
         from hostile.reading import READERS, ended
     reader = READERS[name]
-    work = Path(tempfile.mkdtemp(prefix="evseq-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    work = Path(tempfile.mkdtemp(prefix="evseq-fuzz-", dir=MEMORY_DISK if Path(MEMORY_DISK).is_dir() else None))
     (work / "made").mkdir()
     seeds, found = work / "seeds", folder / "found"
     seeds.mkdir()

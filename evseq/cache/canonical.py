@@ -29,14 +29,19 @@ MAX_NODES = 1 << 18
 
 LEAST, MOST = -(1 << 63), (1 << 64) - 1  # what a msgpack integer holds
 
-_SIZES = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4}
-"""Bytes that hold the length of what follows, by first byte: binaries, texts, extensions."""
+_SHORT_MAPPINGS, _SHORT_LISTS, _SHORT_TEXTS = range(0x80, 0x90), range(0x90, 0xA0), range(0xA0, 0xC0)
+"""First bytes that hold a count or a length themselves."""
+
+_LISTS, _MAPPINGS = {0xDC: 2, 0xDD: 4}, {0xDE: 2, 0xDF: 4}
+"""First bytes of longer lists and mappings, with how many bytes hold the count."""
+
+_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+_SIZED |= {0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+"""First bytes of binaries, texts and extensions, with how many bytes hold the length, and a type."""
 
 _WIDTHS = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
-"""Bytes that follow the first byte of a number."""
-
-_COUNTS = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
-"""Bytes that hold the count of a list or, from 0xDE, of a mapping's pairs."""
+_WIDTHS |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
+"""First bytes of numbers and fixed extensions, with how many bytes follow."""
 
 
 def canonical(value: object, *, place: str = "value") -> bytes:
@@ -80,14 +85,9 @@ def measure(data: bytes) -> None:
         waiting[-1] -= 1
         first = data[place]
         place += 1
-        if 0x80 <= first <= 0x9F:
-            count = (first & 0x0F) * (2 if first < 0x90 else 1)
-        elif first in _COUNTS:
-            width = _COUNTS[first]
-            count = int.from_bytes(data[place : place + width], "big") * (2 if first >= 0xDE else 1)
-            place += width
-        else:
-            place += _skipped(data, first, place)
+        count, skipped = _inside(data, first, place)
+        place += skipped
+        if count is None:
             continue
         if len(waiting) > MAX_DEPTH + 1:  # as `_ordered` counts: the value itself is at depth 0
             raise ValueError(f"nested more than {MAX_DEPTH} deep")
@@ -99,17 +99,22 @@ def measure(data: bytes) -> None:
         waiting.append(count)
 
 
-def _skipped(data: bytes, first: int, place: int) -> int:
-    """Return how many bytes belong to a plain value behind its first byte."""
-    if 0xA0 <= first <= 0xBF:
-        return first & 0x1F
-    if first in _SIZES:
-        width = _SIZES[first]
-        extension = 1 if 0xC7 <= first <= 0xC9 else 0
-        return width + extension + int.from_bytes(data[place : place + width], "big")
-    if 0xD4 <= first <= 0xD8:
-        return 1 + (1 << (first - 0xD4))
-    return _WIDTHS.get(first, 0)
+def _inside(data: bytes, first: int, place: int) -> tuple[int | None, int]:
+    """Return how many items a list or mapping claims, None for what is neither, and the bytes behind its first one."""
+    if first in _SHORT_MAPPINGS:
+        return 2 * (first - _SHORT_MAPPINGS.start), 0
+    if first in _SHORT_LISTS:
+        return first - _SHORT_LISTS.start, 0
+    if first in _SHORT_TEXTS:
+        return None, first & 0x1F
+    if first in _LISTS or first in _MAPPINGS:
+        width = _LISTS.get(first) or _MAPPINGS[first]
+        count = int.from_bytes(data[place : place + width], "big")
+        return (count if first in _LISTS else 2 * count), width
+    if first in _SIZED:
+        width, kind = _SIZED[first]
+        return None, width + kind + int.from_bytes(data[place : place + width], "big")
+    return None, _WIDTHS.get(first, 0)
 
 
 def _packed(ordered: Scalar) -> bytes:

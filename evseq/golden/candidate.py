@@ -73,8 +73,8 @@ class Candidate(_Part):
     """The provenance of a candidate, and what each check said.
 
     `seal` is that of the golden beside it. `commit` is None outside a repository; `unclean` are files that had
-    uncommitted changes. `repeats` says whether truth, computed twice, had the same bits. `of` is how many cases the run had, filters
-    aside, where that is more than `cases`.
+    uncommitted changes. `repeats` says whether truth, computed twice, had the same bits. `of` is how many cases the run
+    would have had without a filter, where that is more than `cases`.
     """
 
     version: Literal[1] = VERSION

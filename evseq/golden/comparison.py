@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evseq.errors import UsageError
-from evseq.golden.drift import Drift, drift
 from evseq.golden.before import adopted
+from evseq.golden.drift import Drift, drift
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
 from evseq.golden.refusals import hint

@@ -218,13 +218,13 @@ def _refuse_unwritten(path: Path, text: bytes) -> None:
     Raises YAMLError for what is no YAML.
     """
     depth = 0
-    for event in events(text):
+    for event in events(text.decode()):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         line = f"{path}:{event.start_mark.line + 1}" if event.start_mark else str(path)
         if depth > MAX_DEPTH:
             raise LedgerError(line, f"nested more than {MAX_DEPTH} deep")
-        if getattr(event, "anchor", None) is not None:
-            raise LedgerError(line, f"a reference, {event.anchor[:DIGITS]!r}: no ledger has one")
+        if anchor := getattr(event, "anchor", None):
+            raise LedgerError(line, f"a reference, {anchor[:DIGITS]!r}: no ledger has one")
 
 
 def _refuse_twice(path: Path, node: yaml.Node | None) -> None:

@@ -154,9 +154,8 @@ class Shelf:
             golden = adopted(root, ledger, place)
             if golden.seal != ledger.seal(place.revision, place.script):
                 self._ledgers.clear()  # somebody may have accepted another meanwhile
-                ledger = self._ledger(root, place.model)
-                if isinstance(ledger, LedgerError):
-                    return str(ledger).replace("\n", "; ")
+                now = self._ledger(root, place.model)
+                ledger = now if isinstance(now, Ledger) else ledger
                 golden = adopted(root, ledger, place)
         except NotThere:
             if ledger.seal(place.revision, place.script) is None:

@@ -95,7 +95,9 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
             continue
         if isinstance(ledgers[place.model], Ledger):
             (accepted if seal == _seal(ledgers[place.model], place) else unvouched).append(place)
-    candidates, unfinished, halves = [], [], []
+    candidates: list[tuple[Place, Change]] = []
+    unfinished: list[Place] = []
+    halves: list[Place] = []
     for place in root.candidates():
         try:
             candidate = load(root, place)[0]

@@ -156,7 +156,7 @@ def _count(digits: str) -> int:
     return number
 
 
-# -- the types, which are those of what is recorded ---------------------------------------------------------------------
+# -- the types, which are those of what is recorded --------------------------------------------------------------------
 
 
 def _form(kind: type, **others: Any) -> type[BaseModel]:
@@ -221,4 +221,4 @@ class _Facts(BaseModel):
     plans: str
     work: Work
     golden: _Golden | None
-    cases: list[_Unsupported | _CASE]  # type: ignore[valid-type]
+    cases: list[_Unsupported | _CASE]

@@ -93,7 +93,9 @@ def last_line(result: Result) -> str:
                     f"NOT JUDGED: no case on {', '.join(result.unjudged)}; {counted(judged, 'case')} passed elsewhere"
                 )
         case Exit.USAGE:
-            head = f"NOT WRITTEN: {counted(len(result.unwritten), 'file')}; {counted(judged, 'case')} judged, none failed"
+            head = (
+                f"NOT WRITTEN: {counted(len(result.unwritten), 'file')}; {counted(judged, 'case')} judged, none failed"
+            )
         case Exit.INTERNAL:
             raise AssertionError("a result never stands for a run that did not happen")
         case _:

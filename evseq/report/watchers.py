@@ -34,7 +34,7 @@ class View(Protocol):
 class Watchers:
     """Tells every view what it is told, in their order; closes them when left.
 
-    A view that fails, as a file on a full disk does, is told no more; its error is raised when all others have reported.
+    A view that fails, as a file on a full disk does, is told no more; its error is raised once all others reported.
     """
 
     def __init__(self, *views: View) -> None:

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from evseq.cache.damage import FieldDamaged, HeaderTooLarge, LeadsOut, NotAFile, NotReadable, NotThere, SaidTwice, TooLarge
+from evseq.cache.damage import (
+    FieldDamaged,
+    HeaderTooLarge,
+    LeadsOut,
+    NotAFile,
+    NotReadable,
+    NotThere,
+    SaidTwice,
+    TooLarge,
+)
 from evseq.cache.header import SealedKind
 from evseq.cache.opening import opened, plain_json, whole
 from evseq.cache.sealed import open_sealed

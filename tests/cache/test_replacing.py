@@ -250,7 +250,10 @@ def test_a_link_is_not_replaced_by_a_file(tmp_path: Path) -> None:
 def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "file")
 
-    with pytest.raises(NotAFile, match="not a regular file, and not to be replaced by one"), replacing(tmp_path / "file"):
+    with (
+        pytest.raises(NotAFile, match="not a regular file, and not to be replaced by one"),
+        replacing(tmp_path / "file"),
+    ):
         pass
 
     assert (tmp_path / "file").is_fifo()

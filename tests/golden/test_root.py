@@ -42,7 +42,9 @@ def test_an_engines_own_options_make_no_other_model(target: str, bare: str) -> N
 
 
 class TestStaysInside:
-    @pytest.mark.parametrize("name", ["..", "../v1", "a/b", "/etc", "", ".git", "a\0b", "a b", "x" * 201, "a\n", "\x1b[2J"])
+    @pytest.mark.parametrize(
+        "name", ["..", "../v1", "a/b", "/etc", "", ".git", "a\0b", "a b", "x" * 201, "a\n", "\x1b[2J"]
+    )
     @pytest.mark.parametrize("part", ["model", "revision", "script"])
     def test_a_name_that_leads_elsewhere_is_refused(self, part: str, name: str, tmp_path: Path) -> None:
         place = replace(Place(model="small", revision="v1", script="one"), **{part: name})

@@ -128,7 +128,7 @@ def tweaked(value: Any, chance: Random, *, depth: int = 0) -> Any:
             del result[key]
         case 1 if isinstance(result, list):
             result.insert(key, result[chance.randrange(len(result))])
-        case 1:
+        case 1 if isinstance(result, dict):
             result[chance.choice(("other", "..", "", "a.b"))] = result[key]
         case 2:
             result[key] = result[chance.choice(list(inside))]
@@ -251,4 +251,3 @@ def _table(content: bytes, chance: Random) -> bytes:
 def _region(content: bytes, chance: Random) -> bytes:
     """Damage one place of one region, as a script may ask for."""
     return chance.choice(list(variants(content, chance.choice(list(Region))))).content
-

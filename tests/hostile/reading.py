@@ -14,6 +14,7 @@ import torch
 
 from candidates import golden, propose
 from evseq import pipeline
+from evseq.cache.canonical import Scalar
 from evseq.cache.header import SealedKind
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import open_sealed, seal
@@ -77,7 +78,7 @@ def _cache(folder: Path) -> bytes:
         "nothing": torch.zeros(0, 3),
     }
     identity = Identity(values={"salt": "tenant", "prefix.tokens": [["a", [17, 4, 59]]], "model.config": {"a": [1.5]}})
-    scalars = {"length": 3, "held": [1, 2.5, None, True, {"a": "b"}]}
+    scalars: dict[str, Scalar] = {"length": 3, "held": [1, 2.5, None, True, {"a": "b"}]}
     seal(folder / "made", kind=SealedKind.CACHE, identity=identity, tensors=tensors, scalars=scalars)
     return (folder / "made").read_bytes()
 

@@ -1,7 +1,7 @@
 """Writers whom the system refuses: a disk that is full, a folder that is read only, a file of somebody else's.
 
-Run as `python refusing.py KIND,...`, it prints what each writer was told, for each way in which it was refused. What was
-there before must be there afterwards.
+Run as `python refusing.py KIND,...`, it prints what each writer was told, for each way in which it was refused. What
+was there before must be there afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from evseq.errors import EvseqError
-from hostile.dying import MEMORY, WRITERS, Writer
+from hostile.dying import MEMORY
+from hostile.writing import WRITERS, Writer
 
 NOBODY = 65534
 

@@ -12,7 +12,8 @@ import pytest
 HERE = Path(__file__).parent
 
 CROWDED = """
-from hostile.dying import WRITERS, crowded, taken
+from hostile.dying import crowded
+from hostile.writing import WRITERS, taken
 for name, writers, reads in (("cache", 3, None), ("candidate", 3, None), ("witness", 2, None), ("accept", 1, taken)):
     print(name, sorted(crowded(WRITERS[name], seconds=1.5, writers=writers, readers=2, seed=1, reads=reads)))
 """

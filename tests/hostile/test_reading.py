@@ -62,7 +62,7 @@ def test_what_was_written_is_admitted(name: str, made: dict[str, bytes], tmp_pat
 
 @pytest.mark.parametrize("name", READERS)
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_changed_ends_in_an_error_of_evseq_or_as_written(
     name: str, seed: int, made: dict[str, bytes], tmp_path: Path
 ) -> None:
