@@ -167,9 +167,8 @@ class TestRecord:
     ) -> None:
         monkeypatch.setattr("evseq.replay.keep.keep", full)
 
-        result = run(
-            [script(ONE)], ["reference:full+uncached-numbers-from-one"], settings=Settings(only=DOUBLE, record=tmp_path)
-        )
+        record = Settings(only=DOUBLE, record=tmp_path)
+        result = run([script(ONE)], [f"{FULL}+uncached-numbers-from-one"], settings=record)
 
         assert (result.exit, len(result.unwritten)) == (Exit.FAILED, 1)
 

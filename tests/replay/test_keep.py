@@ -239,7 +239,7 @@ class TestDamaged:
         golden = {"model": "..", "revision": "../..", "identity": {"weights.source": "ab"}, "required": True}
         rewritten(file, golden=golden)
 
-        with pytest.raises(NameRefused, match="model '..': is no name of a folder"):
+        with pytest.raises(NameRefused, match=r"model '\.\.': is no name of a folder"):
             pipeline.judge(file, goldens=Terms(root=file.parent))
 
     def test_a_script_that_is_planned_otherwise_by_now(self, file: Path) -> None:

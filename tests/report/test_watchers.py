@@ -67,11 +67,12 @@ class TestWatchers:
     ) -> None:
         heard, failing = Heard(), Failing()
 
-        with pytest.raises(UsageError, match=r"run\.jsonl: cannot be written"), Watchers(failing, heard) as watch:
+        with Watchers(failing, heard) as watch:
             watch.planned(1)
             watch.finished(passed)
             watch.finished(passed)
-            watch.report(result)
+            with pytest.raises(UsageError, match=r"run\.jsonl: cannot be written"):
+                watch.report(result)
 
         assert failing.told == ["planned 1", "close"]
         assert heard.told[-2:] == ["report PASSED", "close"]
