@@ -33,7 +33,8 @@ QUIET = {
 @nox.session(default=False)
 def workshop(session: nox.Session) -> None:
     """Make the one environment that tests, types, qualify and real work in: torch is installed once, not four times."""
-    groups = [nox.project.dependency_groups(PROJECT, name) for name in ("build", "test", "types", "real", "fuzz")]
+    kinds = ("build", "test", "types", "remote", "real", "fuzz")
+    groups = [nox.project.dependency_groups(PROJECT, name) for name in kinds]
     session.install("-c", CONSTRAINTS, *(package for group in groups for package in group))
     # The build backend is there already, pinned; an isolated build would fetch an unpinned one.
     session.install("-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[all]")
@@ -95,6 +96,12 @@ def fuzz(session: nox.Session) -> None:
     python(
         session, "tests/hostile/dying.py", "cache,recording,golden,candidate,accept,ledger,witness", "50", paths=TESTS
     )
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
+def bench(session: nox.Session) -> None:
+    """Measure what evseq costs beside the bare operations, in one run. Arguments name parts of it."""
+    python(session, "-m", "tools.bench", *session.posargs)
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)

@@ -26,7 +26,8 @@ from typing import Any
 
 from evseq.engines import registry
 from evseq.errors import TargetError, UsageError, nearest
-from evseq.golden.root import label_of
+from evseq.golden.root import Root, label_of
+from evseq.golden.store import Store, platform_cache
 from evseq.golden.terms import FormWord, TargetTerms, Terms
 from evseq.project import TARGETS, NamedTarget, Project, nearest_project
 from evseq.settings import ON_PURPOSE, PREFIX, SETTINGS, TRACEBACK, Setting
@@ -56,6 +57,7 @@ class Origin:
 class Config:
     """Every setting's value, and its origin by name. `targets` are the named ones of the project.
 
+    `goldens` that are a text are a URL.
     `folder` is the project's, or where there is none the one that was asked about.
     """
 
@@ -66,10 +68,12 @@ class Config:
     jsonl: Path | None
     record: Path | None
     known: Path | None
-    goldens: Path | None
+    goldens: Path | str | None
     revision: str | None
     require_goldens: bool
     golden_form: FormWord
+    golden_timeout: float
+    cache: Path | None
     targets: Mapping[str, NamedTarget]
     folder: Path
     origins: Mapping[str, Origin]
@@ -91,7 +95,8 @@ class Config:
     def terms(self, *, update: bool = False, witness: bool = False) -> Terms:
         """Return how a run treats goldens. Raises TargetError where an engine named alone is none."""
         return Terms(
-            root=self.goldens or self.folder / "goldens",
+            root=self.goldens if isinstance(self.goldens, Path) else self.folder / "goldens",
+            store=self._store(),
             project=self.folder,
             revision=self.revision,
             require=self.require_goldens,
@@ -100,6 +105,21 @@ class Config:
             form=self.golden_form,
             targets=self._target_terms(),
         )
+
+    def root(self) -> Root:
+        """Return the project's goldens, their folder as a person here writes it."""
+        folder = self.goldens if isinstance(self.goldens, Path) else self.folder / "goldens"
+        here = Path.cwd()
+        return Root(folder=folder.relative_to(here) if folder.is_relative_to(here) else folder, store=self._store())
+
+    def cache_folder(self) -> Path:
+        """Return the folder of what can be fetched again."""
+        return self.cache or platform_cache(os.environ)
+
+    def _store(self) -> Store | None:
+        if not isinstance(self.goldens, str):
+            return None
+        return Store(url=self.goldens, cache=self.cache_folder(), timeout=self.golden_timeout)
 
     def _target_terms(self) -> Mapping[str, TargetTerms]:
         """Return the terms by target text; where an engine alone is named, those of each configuration of it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +16,7 @@ from evseq.config import Config, configure
 from evseq.errors import UsageError
 from evseq.golden.terms import Limits, Relation
 from evseq.report.figures import counted
+from evseq.store_commands import COMMANDS
 from evseq.verdict.result import Exit
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ def golden() -> None:
     """
 
 
+for one in COMMANDS:
+    golden.add_command(one)
+
+
 @golden.command(epilog=flags.endings("evseq golden status"))
 @flags.settings("goldens")
 def status(**given: Any) -> Exit:
@@ -78,13 +82,13 @@ def status(**given: Any) -> Exit:
     from evseq.golden.telling import table
 
     config = _config(given)
-    root = _root(config)
+    root = config.root()
     if not root.folder.is_dir():
         click.echo(
             f"{root.folder}: no such folder, so no goldens\n  help: evseq qualify --update-goldens, or --goldens"
         )
         return Exit.NOTHING
-    found = read(root, scripts=known_scripts(config.folder))
+    found = read(root, scripts=known_scripts(config.folder), audit=True)
     for line in table(found):
         click.echo(line)
     for path, message in found.problems:
@@ -104,7 +108,7 @@ def diff(scripts: tuple[str, ...], *, parent: str | None, **given: Any) -> Exit:
     from evseq.decisions import told
     from evseq.golden.telling import brief
 
-    root = _root(_config(given))
+    root = _config(given).root()
     places = _candidates(root, scripts, given, parent=parent)
     for place in places:
         click.echo(told(root, place, brief, parent=parent)[0])
@@ -126,7 +130,7 @@ def review(scripts: tuple[str, ...], *, parent: str | None, **given: Any) -> Exi
     from evseq import decisions
     from evseq.golden.telling import whole
 
-    root = _root(_config(given))
+    root = _config(given).root()
     places = _candidates(root, scripts, given, parent=parent)
     if places and decisions.on_terminal():
         decisions.walk(root, places, parent=parent)
@@ -155,7 +159,7 @@ def accept(scripts: tuple[str, ...], *, reason: str, parent: str | None, **given
     from evseq import decisions
     from evseq.golden.choice import chosen, finished
 
-    root = _root(_config(given))
+    root = _config(given).root()
     where = {"model": given["model"], "revision": given["revision"]}
     done = finished(root, scripts, **where)
     for name in done:
@@ -176,7 +180,7 @@ def reject(scripts: tuple[str, ...], **given: Any) -> Exit:
     from evseq import decisions
     from evseq.golden.choice import chosen
 
-    root = _root(_config(given))
+    root = _config(given).root()
     decisions.reject(root, chosen(root, scripts=scripts, model=given["model"], revision=given["revision"]))
     return Exit.PASSED
 
@@ -195,7 +199,7 @@ def prune(*, delete: bool, reason: str, **given: Any) -> Exit:
     from evseq.golden.status import prune as unused
 
     config = _config(given)
-    root = _root(config)
+    root = config.root()
     scripts = known_scripts(config.folder)
     places = unused(root, scripts=scripts, reason=reason, delete=delete, environment=os.environ, today=today())
     for place in places:
@@ -204,6 +208,8 @@ def prune(*, delete: bool, reason: str, **given: Any) -> Exit:
         click.echo(f"{root.folder}: no golden is unused")
     else:
         click.echo(f"  help: {travel(root) if delete else 'evseq golden prune --delete --reason TEXT'}")
+        if root.store is not None:
+            click.echo(f"{root.store.url} keeps their files: older commits need them")
     return Exit.PASSED
 
 
@@ -224,7 +230,7 @@ def compare(revision: str, *, parent: str, model: str | None, **given: Any) -> E
     from evseq.golden.relation import exceeded
     from evseq.golden.telling import compared
 
-    root = _root(_config(given))
+    root = _config(given).root()
     relation = _said(given)
     limits = _limits(given, relation)
     held = []
@@ -242,15 +248,6 @@ def compare(revision: str, *, parent: str, model: str | None, **given: Any) -> E
 
 def _config(given: Mapping[str, Any]) -> Config:
     return configure({"goldens": given["goldens"]})
-
-
-def _root(config: Config) -> Root:
-    from evseq.golden.root import Root
-
-    folder = config.terms().root
-    assert folder is not None
-    here = Path.cwd()
-    return Root(folder=folder.relative_to(here) if folder.is_relative_to(here) else folder)  # as a person writes it
 
 
 def _candidates(

@@ -177,7 +177,7 @@ def _untidy(terms: Terms, *, besides: Sequence[str]) -> tuple[Finding, ...]:
 
     if terms.root is None or terms.project is None or not terms.root.is_dir():
         return ()
-    found = status(Root(folder=terms.root), scripts=known_scripts(terms.project))
+    found = status(Root(folder=terms.root, store=terms.store), scripts=known_scripts(terms.project))
     return tuple(
         Finding(check=Check.GOLDEN, place=path, event="", step=0, row=None, index=None, message=message)
         for path, message in found.problems

@@ -12,12 +12,16 @@ from types import MappingProxyType
 from typing import Any
 
 from evseq.errors import nearest
+from evseq.golden.store import TIMEOUT, store_url
 from evseq.golden.terms import FormWord
 
 __all__ = ["ON_PURPOSE", "PREFIX", "SETTINGS", "TRACEBACK", "UPDATE", "Setting", "label", "word"]
 
 MOST_THREADS = 1024
 """Beyond any machine's cores; a number above it is a slip."""
+
+MOST_SECONDS = 86400
+"""A day; who waits longer has no timeout."""
 
 SELECTIONS = ("pairwise", "all")
 """Ways to choose combinations of arm values."""
@@ -146,6 +150,21 @@ def _path(raw: Any) -> Path:
     return Path(raw)
 
 
+def _goldens(raw: Any) -> Path | str:
+    """Return a folder, or a text that is a URL."""
+    return (store_url(raw) if isinstance(raw, str) else None) or _path(raw)
+
+
+def _seconds(raw: Any) -> float:
+    try:
+        read = float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else 0
+    except ValueError:
+        read = 0
+    if not 0 < read <= MOST_SECONDS:
+        raise ValueError(f"{raw!r} is no time to wait\n  help: use seconds, more than 0 and at most {MOST_SECONDS}")
+    return read
+
+
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         setting.name: setting
@@ -206,9 +225,10 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting(
                 name="goldens",
                 default=None,
-                read=_path,
-                metavar="FOLDER",
-                help="Keep goldens in this folder. Left out, it is `goldens` beside pyproject.toml.",
+                read=_goldens,
+                metavar="FOLDER|URL",
+                help="Keep goldens in this folder, or their bytes at a URL that fsspec opens, such as "
+                "s3://bucket/evseq. Left out, and for all else, it is `goldens` beside pyproject.toml.",
             ),
             Setting(
                 name="revision",
@@ -230,6 +250,20 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 read=_form,
                 metavar="auto|full|compact",
                 help="How much of each row of logits a new golden keeps; `auto` goes by the size of the vocabulary.",
+            ),
+            Setting(
+                name="golden-timeout",
+                default=float(TIMEOUT),
+                read=_seconds,
+                metavar="SECONDS",
+                help="Give a URL of goldens up once no byte came for so long.",
+            ),
+            Setting(
+                name="cache",
+                default=None,
+                read=_path,
+                metavar="FOLDER",
+                help="Keep what a URL of goldens gave here. Left out, it is `evseq` in the user's cache folder.",
             ),
         )
     }

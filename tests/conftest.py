@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from jaxtyping import install_import_hook
 
 import shapes
 from fronts import ENGINES, GREEN, TWICE
+from objects import Bucket, known_to, serving
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -73,3 +75,11 @@ def folder(loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPa
     pytester.syspathinsert()
     (pytester.path / "green.evseq.yaml").write_text(TWICE)
     return pytester.path
+
+
+@pytest.fixture
+def bucket(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """Return an empty bucket of a server of its own, which this environment has a key for."""
+    with serving(tmp_path_factory.mktemp("server")) as made:
+        known_to(made, monkeypatch)
+        yield made

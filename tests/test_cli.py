@@ -301,6 +301,8 @@ class TestConfig:
             "revision                -                          default",
             "require-goldens         false                      default",
             "golden-form             auto                       default",
+            "golden-timeout          30.0                       default",
+            "cache                   -                          default",
             f"targets.small           transformers:models/small  {here}/pyproject.toml:4",
             f"targets.small.revision  v1                         {here}/pyproject.toml:6",
             "targets.small.golden    optional                   default",

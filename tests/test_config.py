@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from evseq.config import Config, configure
 from evseq.errors import TargetError, UsageError
+from evseq.golden.root import Root
+from evseq.golden.store import Store
 from evseq.golden.terms import FormWord, Need, TargetTerms, Terms
 
 PROJECT = """\
@@ -96,6 +99,8 @@ class TestProject:
             "revision": "default",
             "require-goldens": "default",
             "golden-form": "default",
+            "golden-timeout": "default",
+            "cache": "default",
             "targets.small": "pyproject.toml:17",
             "targets.small.revision": "default",
             "targets.small.golden": "pyproject.toml:20",
@@ -125,7 +130,7 @@ class TestProject:
                 (
                     "pyproject.toml:2: [tool.evseq]: unknown key 'zzz'\n"
                     "  help: known are target, arms, arm, threads, jsonl, record, known, goldens, "
-                    "revision, require-goldens, golden-form, targets"
+                    "revision, require-goldens, golden-form, golden-timeout, cache, targets"
                 ),
             ),
             (
@@ -203,7 +208,7 @@ class TestEnvironment:
                     "no setting has this variable\n"
                     "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_JSONL, EVSEQ_RECORD, "
                     "EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, "
-                    "EVSEQ_TRACEBACK"
+                    "EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
                 ),
             ),
             (
@@ -255,6 +260,18 @@ class TestTerms:
             witness=True,
             form=FormWord.FULL,
         )
+
+    def test_a_url_of_goldens_is_no_folder(self, tmp_path: Path) -> None:
+        text = '[tool.evseq]\ngoldens = "s3://bucket/evseq/"\ncache = "kept"\ngolden-timeout = 5\n'
+        config = configured(tmp_path, text)
+        store = Store(url="s3://bucket/evseq", cache=tmp_path / "kept", timeout=5.0)
+        assert config.terms() == Terms(root=tmp_path / "goldens", store=store, project=tmp_path)
+        assert config.root() == Root(folder=tmp_path / "goldens", store=store)
+
+    def test_a_cache_nobody_named_is_the_users(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "platform", "linux")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert configured(tmp_path, "").cache_folder() == tmp_path / "evseq"
 
     def test_a_named_target_is_found_by_its_text(self, tmp_path: Path) -> None:
         small = "[tool.evseq.targets.small]\ntarget = 'a:b'\nrevision = 'v1'\ngolden = 'required'\n"

@@ -89,7 +89,7 @@ def test_a_run_on_the_reference_engine_needs_no_extra(tmp_path: Path) -> None:
     (tmp_path / "short.evseq.yaml").write_text(SCRIPT)
     code, loaded = run("evseq", "run", "short.evseq.yaml", "--target", "reference", folder=tmp_path)
     assert code == 0
-    assert loaded & {"torch", "transformers"} == {"torch"}
+    assert loaded & {"torch", "transformers", "fsspec"} == {"torch"}
 
 
 class TestFront:

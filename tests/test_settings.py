@@ -69,6 +69,20 @@ class TestRead:
     def test_an_unknown_form_of_goldens_is_refused(self, raw: Any, told: str) -> None:
         assert refused("golden-form", raw) == f"{raw!r} is no form of goldens\n  help: {told}"
 
+    @pytest.mark.parametrize(("raw", "read"), [("2.5", 2.5), (3, 3.0), (0.1, 0.1)])
+    def test_a_time_to_wait_is_in_seconds(self, raw: Any, read: float) -> None:
+        assert SETTINGS["golden-timeout"].read(raw) == read
+
+    @pytest.mark.parametrize("raw", [0, -1, "soon", "nan", "inf", True, None, 1e9])
+    def test_what_is_no_time_to_wait_is_refused(self, raw: Any) -> None:
+        assert refused("golden-timeout", raw) == (
+            f"{raw!r} is no time to wait\n  help: use seconds, more than 0 and at most 86400"
+        )
+
+    def test_goldens_are_a_folder_or_a_url(self) -> None:
+        assert SETTINGS["goldens"].read("kept") == Path("kept")
+        assert SETTINGS["goldens"].read("s3://bucket/evseq/") == "s3://bucket/evseq"
+
     def test_a_form_of_goldens_is_one_of_its_words(self) -> None:
         assert SETTINGS["golden-form"].read("compact") is FormWord.COMPACT
 

@@ -17,6 +17,7 @@ from evseq.golden.drift import Drift, drift
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, append
 from evseq.golden.lock import locked
+from evseq.golden.reader import published
 from evseq.golden.refusals import Refused, alone, by_a_person, finite, limited, one_model, present, reasoned, sound
 from evseq.golden.relation import exceeded
 from evseq.golden.root import Place, Root
@@ -51,6 +52,7 @@ def accept(
     """Move candidates to goldens and say so in the ledger; return its new entries, one a revision and origin.
 
     A `relation` holds for the whole revision: goldens of it that were accepted earlier are judged with the new ones.
+    Where there is a store, it has them all, and gave them back, before the ledger says anything.
     Raises Refused, CacheError or LedgerError before anything moves; NotWritable also midway, where the system refuses a
     file. What stopped midway, or was killed, leaves goldens that no run takes; accepting the candidates that are left
     finishes its work.
@@ -74,6 +76,9 @@ def accept(
         ready = [_measured(root, one, ledgers[one.place.model], parent) for one in ready]
         if relation is not None and parent is not None:
             _related(root, ready, ledgers, relation=relation, limits=limits, parent=parent)
+        if root.store is not None:
+            for one in ready:
+                published(root.store, one.place, one.golden.seal, root.candidate(one.place))
         entries = []
         for group in _groups(ready):
             ledger = ledgers[group[0].place.model]
@@ -110,7 +115,8 @@ def _finished(root: Root, place: Place, ledgers: Mapping[str, Ledger]) -> bool:
     seal = ledgers[place.model].seal(place.revision, place.script)
     with contextlib.suppress(CacheError, OSError):  # what is wrong here, `load` says
         said = read_sidecar(sidecar).seal
-        if not root.candidate(place).exists() and said == seal == inspect_header(root.golden(place)).seal:
+        there = seal if root.store else inspect_header(root.golden(place)).seal
+        if not root.candidate(place).exists() and said == seal == there:
             sidecar.unlink()
             return True
     return False
@@ -205,7 +211,10 @@ def _figures(moved: Drift) -> Figures:
 def _move(root: Root, place: Place) -> None:
     path = root.golden(place)
     try:
-        root.candidate(place).replace(path)
+        if root.store is None:
+            root.candidate(place).replace(path)
+        else:
+            root.candidate(place).unlink()
         root.sidecar(place).unlink(missing_ok=True)
     except OSError as error:
         raise NotWritable(path, f"cannot be written: {error.strerror}") from error

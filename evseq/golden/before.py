@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from evseq.errors import CacheError
-from evseq.golden.golden import Golden, read
+from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
+from evseq.golden.outage import Outage
+from evseq.golden.reader import Reader
 from evseq.golden.refusals import Refused, hint
 from evseq.golden.root import Place, Root
 
-__all__ = ["Before", "adopted", "compared_with", "known", "vouched"]
+__all__ = ["Before", "compared_with", "known", "vouched"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,34 +42,18 @@ def compared_with(root: Root, ledger: Ledger, place: Place, *, parent: str | Non
 
 
 def vouched(root: Root, ledger: Ledger, place: Place) -> Golden | None:
-    """Return a golden that the ledger vouches for; None where there is none, or another, or a damaged one."""
-    try:
-        golden = adopted(root, ledger, place)
-    except CacheError:
-        return None
-    return golden if golden.seal == ledger.seal(place.revision, place.script) else None
+    """Return a golden that the ledger vouches for; None where there is none, or another, or a damaged one.
 
-
-def adopted(root: Root, ledger: Ledger, place: Place) -> Golden:
-    """Return the golden of a place, whether the ledger vouches for it or not. Raises CacheError.
-
-    The entry is the moment at which a candidate is a golden: where the process was stopped, or is about to, before the
-    file has moved, it is read where it still lies.
+    Raises Outage for a store that does not say.
     """
     seal = ledger.seal(place.revision, place.script)
-    found: list[Golden | CacheError] = []
-    for path in (root.golden(place), root.candidate(place), root.golden(place)):  # it may move between two looks
-        try:
-            golden = read(path)
-        except CacheError as error:
-            found.append(error)
-            continue
-        if golden.seal == seal or (seal is None and not found):
-            return golden
-        found.append(golden)
-    if isinstance(found[0], CacheError):
-        raise found[0]
-    return found[0]
+    try:
+        golden = Reader().read(root, place, seal)
+    except Outage:
+        raise
+    except CacheError:
+        return None
+    return golden if golden.seal == seal else None
 
 
 def known(root: Root, model: str, ledger: Ledger, parent: str | None) -> None:

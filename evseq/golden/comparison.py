@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evseq.errors import UsageError
-from evseq.golden.before import adopted
 from evseq.golden.drift import Drift, drift
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
+from evseq.golden.reader import Reader
 from evseq.golden.refusals import hint
 from evseq.golden.root import Place, Root
+from evseq.golden.stored import pins
 
 __all__ = ["Comparison", "between"]
 
@@ -38,7 +39,7 @@ def between(root: Root, revision: str, parent: str, *, model: str | None = None)
     Raises UsageError where no model has both and for a golden that nobody accepted, CacheError for one that cannot be
     read, LedgerError for a broken ledger.
     """
-    labels = {(place.model, place.revision) for place in root.goldens() if model in (None, place.model)}
+    labels = {(place.model, place.revision) for place in _there(root) if model in (None, place.model)}
     models = sorted(name for name, label in labels if label == revision and (name, parent) in labels)
     if not models:
         known = sorted({label for _, label in labels})
@@ -51,7 +52,7 @@ def between(root: Root, revision: str, parent: str, *, model: str | None = None)
 
 
 def _compared(root: Root, model: str, revision: str, parent: str) -> Comparison:
-    theirs = [place for place in root.goldens() if place.model == model]
+    theirs = [place for place in _there(root) if place.model == model]
     now = {place.script: place for place in theirs if place.revision == revision}
     before = {place.script: place for place in theirs if place.revision == parent}
     ledger = Ledger.read(root.ledger(model))
@@ -70,9 +71,14 @@ def _compared(root: Root, model: str, revision: str, parent: str) -> Comparison:
     )
 
 
+def _there(root: Root) -> tuple[Place, ...]:
+    return tuple(root.goldens() if root.store is None else sorted(pins(root)))
+
+
 def _accepted(root: Root, ledger: Ledger, place: Place) -> Golden:
-    golden = adopted(root, ledger, place)
-    if golden.seal != ledger.seal(place.revision, place.script):
+    seal = ledger.seal(place.revision, place.script)
+    golden = Reader().read(root, place, seal)
+    if golden.seal != seal:
         raise UsageError(
             f"{root.golden(place)}: is not the file that {root.ledger(place.model)} says was accepted\n"
             "  help: take it from version control, or accept its candidate"

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from evseq.cache.damage import LeadsOut
 from evseq.errors import UsageError
+from evseq.golden.store import Store
 
 __all__ = ["PACKAGED", "NameRefused", "Place", "Root", "label_of", "model_name", "named", "without"]
 
@@ -62,14 +63,16 @@ class Place:
 class Root:
     """One folder: `MODEL/REVISION/SCRIPT.safetensors`, candidates beside, `MODEL/LEDGER.yaml`.
 
-    A path is given only for names that stay inside: it raises NameRefused for a name with a way in it, and LeadsOut
-    where a link on the way leads out of the folder. The folder itself may be a link.
+    Where there is a `store`, accepted goldens lie there, and everything else in the folder. A path is given only for
+    names that stay inside: it raises NameRefused for a name with a way in it, and LeadsOut where a link on the way
+    leads out of the folder. The folder itself may be a link.
     """
 
     folder: Path
+    store: Store | None = None
 
     def golden(self, place: Place) -> Path:
-        """Return where an accepted golden lies."""
+        """Return where an accepted golden lies that is in the folder."""
         return self._under(place, SUFFIX)
 
     def candidate(self, place: Place) -> Path:
@@ -101,7 +104,7 @@ class Root:
         return tuple(sorted(name for name in names if NAMED.fullmatch(name)))
 
     def goldens(self) -> Iterator[Place]:
-        """Return every golden, accepted or not, in sorted order; candidates are none."""
+        """Return every golden in the folder, accepted or not, in sorted order; candidates are none."""
         for path in sorted(self.folder.glob(f"*/*/*{SUFFIX}")):
             if not path.name.endswith(CANDIDATE):
                 yield from self._places(path, SUFFIX)

@@ -12,9 +12,9 @@ from evseq.cache.damage import LeadsOut, NotThere
 from evseq.cache.identity import Identity
 from evseq.engines.registry import healthy
 from evseq.errors import CacheError
-from evseq.golden.before import adopted
 from evseq.golden.golden import Golden, belongs, differences
 from evseq.golden.ledger import Ledger, LedgerError
+from evseq.golden.reader import Reader
 from evseq.golden.root import DIGITS, PACKAGED, Place, Root, model_name, without
 from evseq.golden.terms import Need, TargetTerms, Terms
 from evseq.history import Tree
@@ -82,6 +82,7 @@ class Shelf:
     terms: Terms
     identities: dict[str, Mapping[str, Scalar] | str] = field(default_factory=dict)
     _ledgers: dict[tuple[Path, str], Ledger | LedgerError] = field(default_factory=dict)
+    _reader: Reader = field(default_factory=Reader)
 
     def find(self, script: Script, target: Target) -> Shelved | None:
         """Return what there is for `script` on `target`; None where there is no folder to look into and nobody asks."""
@@ -150,15 +151,16 @@ class Shelf:
         ledger = self._ledger(root, place.model)
         if isinstance(ledger, LedgerError):
             return str(ledger).replace("\n", "; ")
+        seal = ledger.seal(place.revision, place.script)
         try:
-            golden = adopted(root, ledger, place)
-            if golden.seal != ledger.seal(place.revision, place.script):
+            golden = self._reader.read(root, place, seal)
+            if golden.seal != seal:
                 self._ledgers.clear()  # somebody may have accepted another meanwhile
                 now = self._ledger(root, place.model)
                 ledger = now if isinstance(now, Ledger) else ledger
-                golden = adopted(root, ledger, place)
+                golden = self._reader.read(root, place, ledger.seal(place.revision, place.script))
         except NotThere:
-            if ledger.seal(place.revision, place.script) is None:
+            if seal is None:
                 return None
             return (
                 f"{root.golden(place)} is not there, though {root.ledger(place.model)} says it was accepted: take it "
@@ -184,9 +186,12 @@ class Shelf:
 
     def _roots(self, script: Script) -> tuple[Root, ...]:
         """Return where to look. What ships with evseq is about its own suite, whatever else has a script's name."""
-        folders = [self.terms.root] if self.terms.root else []
-        folders += [PACKAGED] if _shipped(script) else []
-        return tuple(Root(folder=folder) for folder in dict.fromkeys(folder.resolve() for folder in folders))
+        found: dict[Path, Root] = {}
+        if self.terms.root:
+            found[self.terms.root.resolve()] = Root(folder=self.terms.root.resolve(), store=self.terms.store)
+        if _shipped(script):
+            found.setdefault(PACKAGED.resolve(), Root(folder=PACKAGED.resolve()))
+        return tuple(found.values())
 
     def _ledger(self, root: Root, model: str) -> Ledger | LedgerError:
         at = (root.folder, model)

@@ -13,7 +13,8 @@ from evseq.golden.golden import read
 from evseq.golden.ledger import Action, Entry, Ledger, LedgerError, append
 from evseq.golden.lock import locked
 from evseq.golden.refusals import Refused, alone, by_a_person, hint, reasoned
-from evseq.golden.root import LEDGER, WITNESS, Place, Root
+from evseq.golden.root import LEDGER, SUFFIX, WITNESS, Place, Root
+from evseq.golden.stored import audited, pinned
 from evseq.golden.working_tree import commit
 
 __all__ = ["Status", "prune", "status"]
@@ -75,26 +76,38 @@ class Status:
         for path in self.outside:
             yield str(path), f"a link to {path.resolve()}, out of {root.folder}, is not followed: {LeadsOut.help}"
         for path in self.strays:
-            yield str(path), "nothing that belongs among goldens: move it elsewhere"
+            told = "nothing that belongs among goldens: move it elsewhere"
+            if root.store is not None and path.suffix == SUFFIX:
+                told = f"goldens are kept in {root.store.url}: `evseq golden push`, then remove it here"
+            yield str(path), told
 
 
-def status(root: Root, *, scripts: Collection[str]) -> Status:
-    """Read everything in `root`; `scripts` are the names of all that there are, whatever a run selects."""
+def status(root: Root, *, scripts: Collection[str], audit: bool = False) -> Status:
+    """Read everything in `root`; `scripts` are the names of all that there are, whatever a run selects.
+
+    A store is asked for its goldens only for an `audit`; else they are taken to be what the ledgers say.
+    """
     ledgers = {model: _ledger(root, model) for model in root.models()}
-    there = set(root.goldens())
-    said = {place for model, ledger in ledgers.items() for place in _said(model, ledger) if _inside(root, place)}
-    unused = {place for place in there | said if place.script not in scripts}
+    said = {place: seal for model, ledger in ledgers.items() for place, seal in _said(root, model, ledger)}
+    there = set(root.goldens()) if root.store is None else set(said)
+    unused = {place for place in there | said.keys() if place.script not in scripts}
     accepted: list[Place] = []
     unvouched: list[Place] = []
     damaged: list[Problem] = []
-    for place in sorted(there - unused):
-        try:
-            seal = read(root.golden(place)).seal
-        except Damage as error:
-            damaged.append(_problem(error))
-            continue
-        if isinstance(ledgers[place.model], Ledger):
-            (accepted if seal == _seal(ledgers[place.model], place) else unvouched).append(place)
+    if root.store is None:
+        for place in sorted(there - unused):
+            try:
+                seal = read(root.golden(place)).seal
+            except Damage as error:
+                damaged.append(_problem(error))
+                continue
+            if isinstance(ledgers[place.model], Ledger):
+                (accepted if seal == said.get(place) else unvouched).append(place)
+    elif audit:
+        fine, wrong = audited(root.store, {place: said[place] for place in there - unused})
+        accepted, damaged = list(fine), [_problem(error) for error in wrong]
+    else:
+        accepted = sorted(there - unused)
     candidates: list[tuple[Place, Change]] = []
     unfinished: list[Place] = []
     halves: list[Place] = []
@@ -102,11 +115,11 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
         try:
             candidate = load(root, place)[0]
         except NotThere:
-            (unfinished if _moved(root, place, ledgers[place.model]) else halves).append(place)
+            (unfinished if _moved(root, place, said.get(place)) else halves).append(place)
         except Damage as error:
             damaged.append(_problem(error))
         else:
-            if candidate.seal == _seal(ledgers[place.model], place) and place not in accepted:
+            if candidate.seal == said.get(place) and (root.store is not None or place not in accepted):
                 unfinished.append(place)
             else:
                 candidates.append((place, candidate.change))
@@ -114,7 +127,7 @@ def status(root: Root, *, scripts: Collection[str]) -> Status:
         root=root,
         accepted=tuple(accepted),
         unvouched=tuple(place for place in unvouched if place not in unfinished),
-        missing=tuple(sorted(said - there - unused - set(unfinished))),
+        missing=tuple(sorted(said.keys() - there - unused - set(unfinished))),
         unused=tuple(sorted(unused)),
         damaged=tuple(damaged),
         candidates=tuple(candidates),
@@ -191,15 +204,11 @@ def _ledger(root: Root, model: str) -> Ledger | LedgerError:
         return error
 
 
-def _seal(ledger: Ledger | LedgerError, place: Place) -> str | None:
-    return ledger.seal(place.revision, place.script) if isinstance(ledger, Ledger) else None
-
-
-def _moved(root: Root, place: Place, ledger: Ledger | LedgerError) -> bool:
+def _moved(root: Root, place: Place, seal: str | None) -> bool:
     """Return whether of a candidate only the sidecar is left because it is a golden by now."""
     try:
-        said = read_sidecar(root.sidecar(place)).seal
-        return not root.candidate(place).exists() and said == _seal(ledger, place) == read(root.golden(place)).seal
+        there = seal if root.store else read(root.golden(place)).seal
+        return not root.candidate(place).exists() and read_sidecar(root.sidecar(place)).seal == seal == there
     except Damage:
         return False
 
@@ -213,17 +222,15 @@ def _inside(root: Root, place: Place) -> bool:
     return True
 
 
-def _said(model: str, ledger: Ledger | LedgerError) -> Iterator[Place]:
-    """Return what a ledger says is there."""
+def _said(root: Root, model: str, ledger: Ledger | LedgerError) -> Iterator[tuple[Place, str]]:
+    """Return what a ledger says is there, each with its seal."""
     if isinstance(ledger, Ledger):
-        for revision, words in ledger.revisions.items():
-            for script in words:
-                yield Place(model=model, revision=revision, script=script)
+        yield from ((place, seal) for place, seal in pinned(model, ledger) if root.store or _inside(root, place))
 
 
 def _strays(root: Root) -> Iterator[Path]:
     """Return files of models' folders that evseq does not read; hidden ones are nobody's."""
-    known = {root.golden(place) for place in root.goldens()}
+    known = {root.golden(place) for place in root.goldens()} if root.store is None else set()
     for place in root.candidates():
         known |= {root.candidate(place), root.sidecar(place)}
     known |= set(root.outside())

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from evseq.golden.store import Store
+
 __all__ = ["FormWord", "Limits", "Need", "Relation", "TargetTerms", "Terms"]
 
 
@@ -56,12 +58,14 @@ class Terms:
     """How a run treats goldens.
 
     `root` is the project's folder of them; without one there are only those that ship with evseq, which are looked into
-    after it. `project` is the folder whose scripts they are of. `revision` is the label every opened model is held to.
+    after it. Where there is a `store`, accepted goldens lie there, all else in `root`. `project` is the folder whose
+    scripts they are of. `revision` is the label every opened model is held to.
     `update` writes candidates, `witness` what this machine's rounding is; neither ever changes a golden. `targets` goes
     by target text.
     """
 
     root: Path | None = None
+    store: Store | None = None
     project: Path | None = None
     revision: str | None = None
     require: bool = False
@@ -79,9 +83,9 @@ class Terms:
     def flags(self) -> tuple[str, ...]:
         """The flags that hold a run to the same goldens, those aside that are where they usually are."""
         usual = None if self.project is None else self.project / "goldens"
-        elsewhere = self.root is not None and self.root != usual
+        where = self.root if self.store is None else self.store.url
         return (
-            *(("--goldens", str(self.root)) if elsewhere else ()),
+            *(("--goldens", str(where)) if where not in (None, usual) else ()),
             *(("--revision", self.revision) if self.revision else ()),
             *(("--require-goldens",) if self.require else ()),
         )

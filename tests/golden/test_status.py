@@ -9,11 +9,11 @@ import pytest
 
 from evseq.cache.damage import NotWritable
 from evseq.golden.acceptance import accept
-from evseq.golden.before import adopted
 from evseq.golden.candidate import Candidate, Change
 from evseq.golden.choice import chosen
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Ledger, LedgerError, append
+from evseq.golden.reader import Reader
 from evseq.golden.refusals import Refused
 from evseq.golden.root import Place, Root
 from evseq.golden.status import Status, prune, status
@@ -257,9 +257,9 @@ class TestStopped:
         )
 
     def test_the_accepted_one_is_read_where_it_lies(self, stopped: Root) -> None:
-        ledger = Ledger.read(stopped.ledger("small"))
+        seal = Ledger.read(stopped.ledger("small")).seal("v1", "one")
 
-        assert adopted(stopped, ledger, ONE).seal == ledger.seal("v1", "one")
+        assert Reader().read(stopped, ONE, seal).seal == seal
 
     def test_accepting_finishes_it_without_another_entry(self, stopped: Root) -> None:
         accept(stopped, [ONE], reason="the same", environment={}, today=dt.date(2026, 3, 2))

@@ -15,11 +15,11 @@ from evseq.cache.identity import Identity
 from evseq.cache.sealed import open_sealed, seal
 from evseq.golden import witness
 from evseq.golden.acceptance import accept, reject
-from evseq.golden.before import adopted
 from evseq.golden.candidate import load, settle
 from evseq.golden.golden import read, write
 from evseq.golden.ledger import Action, Entry, Ledger, append
 from evseq.golden.lock import locked
+from evseq.golden.reader import Reader
 from evseq.golden.root import Place, Root
 from evseq.golden.shelf import Shelf
 from evseq.golden.status import status
@@ -112,8 +112,9 @@ def _accepted(folder: Path) -> int:
     root, ledger = Root(folder=folder), Ledger.read(Root(folder=folder).ledger("small"))
     numbers = set()
     for place in PLACES:
-        found = adopted(root, ledger, place)
-        assert found.seal == ledger.seal("v1", place.script), "a golden that the ledger does not vouch for"
+        seal = ledger.seal("v1", place.script)
+        found = Reader().read(root, place, seal)
+        assert found.seal == seal, "a golden that the ledger does not vouch for"
         numbers.add(_number(found))
     assert {int(ledger.entries[-1].reason.split()[-1])} == numbers, "goldens of two decisions"
     return numbers.pop()

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from evseq.engines.protocol import CacheView, LayerView
-from evseq.replay.contents import Contents, contents, moved, same_bits
+from evseq.replay.contents import Contents, Held, _moved, contents, moved, same_bits
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 ROWS, HEADS, SLOTS, DIM = 2, 3, 4, 5
@@ -120,3 +123,35 @@ class TestSameBits:
 def _with(whole: LayerView, part: str, tensor: Tensor) -> LayerView:
     parts = {"keys": whole.keys, "values": whole.values, part: tensor}
     return LayerView(keys=parts["keys"], values=parts["values"], positions=whole.positions)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_what_is_told_at_a_glance_is_told_token_by_token(data: st.DataObject) -> None:
+    """Slots come, go, change places and contents; every layer and token is looked at one by one besides."""
+    before, after = (_few(data) for _ in range(2))
+    whole = data.draw(st.booleans())
+
+    told = moved(before, after, whole=whole)
+
+    assert told == [
+        (layer, row, position)
+        for layer, (old, new) in enumerate(zip(before.layers, after.layers, strict=True))
+        for row, position in _moved(old, new, whole=whole)
+    ]
+
+
+def _few(data: st.DataObject) -> Contents:
+    """Draw two layers of one row with few positions and fewer checksums, so that many are equal."""
+    slots = data.draw(st.integers(0, 4))
+    orders = [[*data.draw(st.permutations(range(4)))][:slots] for _ in range(2)]
+    empty = [[data.draw(st.booleans()) for _ in range(slots)] for _ in range(2)]
+    positions = [
+        [[-1 if gone else position for position, gone in zip(order, none, strict=True)]]
+        for order, none in zip(orders, empty, strict=True)
+    ]
+    sums = [[[data.draw(st.integers(0, 1)) for _ in range(slots)]] for _ in range(2)]
+    shape = (2, 1, slots)
+    return Contents(
+        blocks=(Held(positions=np.array(positions, int).reshape(shape), sums=np.array(sums, int).reshape(shape)),)
+    )

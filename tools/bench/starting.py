@@ -1,0 +1,51 @@
+"""Starting: commands that load no model, against a bare interpreter with the libraries they cannot do without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from evseq.script.library import SUITE
+from tools.bench.timing import Line, interleaved
+
+__all__ = ["starts"]
+
+BARE = "import yaml, pydantic"
+
+
+def starts() -> Iterator[Line]:
+    """Compare `--help`, a check of one script, and a collection of the suite by pytest."""
+    script = str(SUITE / "crop-per-row.evseq.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        yield _start("evseq --help / python", ["-m", "evseq", "--help"], ["-c", "pass"], folder)
+        yield _start(
+            "evseq check SCRIPT / python, yaml, pydantic",
+            ["-m", "evseq", "check", script],
+            ["-c", BARE],
+            folder,
+            most=3,
+        )
+        collect = ["-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+        yield _start("pytest, one script / without", [*collect, script], [*collect, "-p", "no:evseq"], folder)
+
+
+def _start(what: str, ours: list[str], bare: list[str], folder: str, *, most: float | None = None) -> Line:
+    timed = interleaved(lambda: _python(ours, folder), lambda: _python(bare, folder), rounds=11)
+    target, held = ("", None) if most is None else (f"at most {most} x", timed.ratio <= most)
+    return Line(what=what, timed=timed, figure=f"{timed.ratio:.2f} x", target=target, held=held)
+
+
+def _python(arguments: list[str], folder: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=Path(folder),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode in (0, 5), done.stderr  # 5: pytest collected nothing
