@@ -12,7 +12,7 @@ from evseq.geometry import Description, Dtype
 from evseq.pipeline import Settings, run
 from evseq.verdict.result import Case, Exit, Outcome
 from planted.second import Second
-from playing import failed, first, lines, played, script
+from playing import DOUBLE, failed, first, lines, played, script
 
 FULL = "reference:full"
 
@@ -168,7 +168,7 @@ class TestRecord:
         monkeypatch.setattr("evseq.replay.keep.keep", full)
 
         record = Settings(only=DOUBLE, record=tmp_path)
-        result = run([script(ONE)], [f"{FULL}+uncached-numbers-from-one"], settings=record)
+        result = run([script(ONE)], ["planted.raising:append"], settings=record)
 
         assert (result.exit, len(result.unwritten)) == (Exit.FAILED, 1)
 
