@@ -12,6 +12,7 @@ from evseq.faults import (
     crop,
     dtype,
     fork,
+    guard,
     hybrid,
     mask,
     memory,
@@ -52,5 +53,6 @@ ROOMS = (
 
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {found.name: found for room in ROOMS for found in vars(room).values() if isinstance(found, Fault)}
+    | dict(guard.LEFT_OUT)
 )
 """What `TARGET+NAME` may name."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from evseq.cache.forging import forge
 from evseq.engines.protocol import Engine, Session
 from evseq.errors import EngineError
 from evseq.geometry import Layout
@@ -17,6 +19,9 @@ from evseq.script import steps as st
 from evseq.script.events import Process
 
 __all__ = ["answer"]
+
+FORGED = "+forged.cache.safetensors"
+"""The name of a copy that says something else; no script can name a file so."""
 
 
 def answer(stage: Stage, step: st.Load) -> None:
@@ -56,11 +61,20 @@ def _answered(stage: Stage, step: st.Load, claim: Claim) -> tuple[Engine, tuple[
         recorded = belongs(state, engine=live.engine, session=live.session, claim=own, by=live.made)
         return live.engine, live.rows, ask_live(live.session, recorded, engine=live.engine, claim=claim)
     path, rows = stage.file(step.source), stage.saved_rows[step.source]
+    if step.forged and step.refused is not None:
+        path = _forged(path, field=step.refused)
     if step.process is Process.FRESH:
         assert stage.fresh is not None
         engine: Engine = stage.fresh()
         return engine, rows, stage.fresh().ask(path, claim=claim)
     return stage.engine, rows, ask(path, engine=stage.engine, claim=claim)
+
+
+def _forged(path: Path, *, field: str) -> Path:
+    """Write a copy of a sealed file that says another value of one field."""
+    copy = path.with_name(FORGED)
+    forge(path, to=copy, field=field)
+    return copy
 
 
 def _go_on(stage: Stage, live: Live, step: st.Load, tokens: Mapping[str, int]) -> None:

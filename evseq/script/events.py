@@ -267,6 +267,7 @@ class Reload(_Event):
     """Ask for a sealed cache with the request as it stood at `serialize`; open a session from it if admitted.
 
     With `damage`, copies of the file are asked for, each damaged in another place of that region; none may be admitted.
+    With `forged`, a copy is asked for that is sound and says another value of one identity field.
     """
 
     word = "reload"
@@ -275,6 +276,9 @@ class Reload(_Event):
     as_: Name = Field(default=MAIN, alias="as", description="the session's name")
     process: Process = Field(default=Process.HERE, description="fresh: a process that never saw the session")
     damage: Annotated[Region | None, GIVEN] = Field(default=None, description="the region of the file to damage")
+    forged: Annotated[Name | None, GIVEN] = Field(
+        default=None, description="the identity field of which the file says another value"
+    )
 
 
 class MutatePrefixToken(_Event):

@@ -71,11 +71,12 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
             if name not in map(desk.resolved, asked):
                 help = f"ask for it: `reload: {{from: {name}, as: again}}`"
                 _note(desk, number, f"nobody reloads {name!r} afterwards", help)
-        case ev.Reload(damage=Region()):
+        case ev.Reload(damage=Region()) | ev.Reload(forged=str()):
             name = desk.resolved(event.from_)
             if name not in {desk.resolved(other.from_) for other in events if _admits(other)}:
                 help = f"show that it is admitted as it is: `reload: {{from: {name}, as: again}}`"
-                _note(desk, number, f"nobody reloads {name!r} undamaged, so a reader that takes nothing passes", help)
+                as_it_was = "undamaged" if event.damage is not None else "as it is"
+                _note(desk, number, f"nobody reloads {name!r} {as_it_was}, so what takes nothing passes", help)
         case ev.Drop(keep=ev.Keep.BUFFERS):
             name = desk.resolved(event.on)
             opened = next((other for other in later if _opens(desk, other, name)), None)

@@ -12,6 +12,7 @@ from evseq.script.damaging import reload_damaged, undamaged
 from evseq.script.desk import Desk
 from evseq.script.feeding import asked_rows, fed, masked, pad
 from evseq.script.forcing import damage, prefilled
+from evseq.script.forging import reload_forged
 from evseq.script.mutating import CHANGEABLE
 from evseq.script.sessions import Row, SessionPlan
 
@@ -47,6 +48,9 @@ def serialize(desk: Desk, event: ev.Serialize) -> None:
 
 def reload(desk: Desk, event: ev.Reload) -> None:
     """Ask for a saved session; open it, or plan what must show that refusing it was right."""
+    if event.forged is not None:
+        reload_forged(desk, event, event.forged)
+        return
     if event.damage is not None:
         reload_damaged(desk, event, event.damage)
         return

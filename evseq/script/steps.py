@@ -231,6 +231,7 @@ class Load(_Step):
     reused_limit: int | None
     damage: Damage | None
     also: tuple[str, ...] = ()
+    forged: bool = False  # a copy of the file is asked for that says another value of the field `refused`
     asks: Asks = Asks()
     held: Held | None = None
     whole: Feed | None = None
