@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
-from evseq.audit.crew import done
 from evseq.cache.fields import FIELDS
 from evseq.cache.identity import Difference, Identity, compare
+from evseq.crew import done
 from evseq.errors import ScriptError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault, Side

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from evseq.audit.cover import missed, smallest
-from evseq.audit.crew import done
 from evseq.audit.trial import Alarm, Healthy, Sound, Trial, Tried, attempt, planted
+from evseq.crew import done
 from evseq.engines.registry import targets
 from evseq.faults.catalogue import FAULTS
 from evseq.golden.terms import Terms

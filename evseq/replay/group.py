@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -25,11 +25,15 @@ __all__ = ["Group", "Work", "engine_options", "observe", "planned_nodes", "truth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What it took: leaves of the tree, forwards of the oracle, forwards that check the reference."""
+    """What it took: leaves of the tree, forwards of the oracle, forwards that check the reference.
+
+    `once` are more of these, by what for: a run makes them once for all its scripts.
+    """
 
     leaves: int = 0
     oracle: int = 0
     reference: int = 0
+    once: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
                 {node for plan in plans for node in planned_nodes(plan)},
             )
         except UnusableError as error:
-            return unreferenced(lowered, str(error), work=_work(oracle, besides=target.untold_forwards()))
+            return unreferenced(lowered, str(error), work=_work(oracle, target))
         recordings = [
             _play(plan, target=target, folder=folder / str(number)) if isinstance(plan, Plan) else plan
             for number, plan in enumerate(lowered.plans)
@@ -79,7 +83,7 @@ def observe(lowered: Lowered, *, target: Target, folder: Path) -> Group:
         recordings=tuple(recordings),
         references=replace(references, changed=changed),
         tree=lowered.tree,
-        work=_work(oracle, besides=target.untold_forwards()),
+        work=_work(oracle, target),
     )
 
 
@@ -107,8 +111,13 @@ def _oracle(tree: Tree, target: Target) -> Oracle:
     )
 
 
-def _work(oracle: Oracle, *, besides: int = 0) -> Work:
-    return Work(leaves=len(oracle.leaves), oracle=oracle.forwards, reference=oracle.reference_forwards + besides)
+def _work(oracle: Oracle, target: Target) -> Work:
+    return Work(
+        leaves=len(oracle.leaves),
+        oracle=oracle.forwards,
+        reference=oracle.reference_forwards,
+        once=dict(target.used.forwards),
+    )
 
 
 def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:

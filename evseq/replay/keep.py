@@ -92,10 +92,10 @@ def keep(
         "file": script.source.file,
         "target": target.text,
         "in_memory": target.in_memory,
-        "description": _DESCRIPTION.dump_python(target.description, mode="json"),
+        "description": _described(target.description),
         "arms": [dict(case.arms) for case in chosen],
-        "tokenized": [[text, list(ids)] for text, ids in target.tokenized.items()],
-        "chosen": [[list(tokens), token] for tokens, token in {**target.chosen, **(forced or {})}.items()],
+        "tokenized": [[text, list(ids)] for text, ids in target.used.tokenized.items()],
+        "chosen": [[list(tokens), token] for tokens, token in {**target.used.chosen, **(forced or {})}.items()],
         "nodes": list(references.nodes),
         "references": {
             "deciding": references.deciding.value,
@@ -155,6 +155,12 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         threads=held["threads"],
         golden=held["golden"],
     )
+
+
+def _described(description: Description) -> dict[str, Any]:
+    """Return a description as JSON has it, its set in an order that is the same in every process."""
+    told: dict[str, Any] = _DESCRIPTION.dump_python(description, mode="json")
+    return {**told, "capabilities": sorted(told["capabilities"])}
 
 
 def _digest(plans: Iterable[Plan | str | None]) -> str:

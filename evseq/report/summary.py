@@ -12,10 +12,30 @@ from evseq.geometry import Dtype
 from evseq.report.figures import counted, duration, figure
 from evseq.verdict.result import Case, Exit, Note, Outcome, Result, Witnessed
 
-__all__ = ["last_line", "notes", "unsupported", "unwritten", "verdict"]
+__all__ = ["cancelled", "last_line", "lost", "notes", "unsupported", "unwritten", "verdict"]
 
 _TOLD = 3
 """Most different notes of one kind that are told without `-v`."""
+
+
+def cancelled(result: Result, *, verbose: bool) -> list[str]:
+    """List what an interrupt kept from being judged: how many cases of each script; `verbose` names the cases."""
+    by_script: dict[str, list[str]] = {}
+    for case in result.cancelled:
+        script, target = case.partition("[")[0], case.rpartition("[")[2].removesuffix("]")
+        by_script.setdefault(f"{script} on {target}", []).append(case)
+    lines = []
+    for script, cases in by_script.items():
+        lines.append(f"  {script}: {counted(len(cases), 'case')}")
+        if verbose:
+            lines += [f"    {case}" for case in cases]
+    return [f"cancelled: {counted(len(result.cancelled), 'case')}", *lines] if lines else []
+
+
+def lost(result: Result) -> list[str]:
+    """List what became of processes that ended before their work did."""
+    told = counted(len(result.lost), "worker")
+    return [f"lost: {told}", *(f"  {line}" for line in result.lost)] if result.lost else []
 
 
 def unsupported(result: Result, *, verbose: bool) -> list[str]:
@@ -86,6 +106,7 @@ def last_line(result: Result) -> str:
                 head += f", and {counted(len(result.findings), 'finding')} in no case"
         case Exit.INTERRUPTED:
             head = f"INTERRUPTED: {counted(judged, 'case')} judged, {counts[Outcome.FAILED]:,} failed"
+            head += f", {len(result.cancelled):,} cancelled"
         case Exit.NOTHING:
             head = "NOTHING SUPPORTED: no case was judged"
             if judged:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
 from evseq.errors import EvseqError
+from evseq.part import ScriptResult
 from evseq.verdict.result import Case, Result
 
 __all__ = ["View", "Watchers"]
@@ -14,6 +15,9 @@ __all__ = ["View", "Watchers"]
 
 class View(Protocol):
     """What shows or keeps a run."""
+
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        """Take note of what an earlier run has done, which this one resumes."""
 
     def planned(self, cases: int) -> None:
         """Begin; so many cases will run."""
@@ -23,6 +27,9 @@ class View(Protocol):
 
     def finished(self, case: Case) -> None:
         """Take note how a case ended."""
+
+    def ended(self, result: ScriptResult) -> None:
+        """Take note what a script came to on a target."""
 
     def report(self, result: Result) -> None:
         """Take note that the run is over."""
@@ -50,6 +57,10 @@ class Watchers:
         for view in self._views:
             view.close()
 
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        """Tell what an earlier run has done."""
+        self._tell(lambda view: view.kept(results))
+
     def planned(self, cases: int) -> None:
         """Tell how many cases will run."""
         self._tell(lambda view: view.planned(cases))
@@ -61,6 +72,10 @@ class Watchers:
     def finished(self, case: Case) -> None:
         """Tell how a case ended."""
         self._tell(lambda view: view.finished(case))
+
+    def ended(self, result: ScriptResult) -> None:
+        """Tell what a script came to."""
+        self._tell(lambda view: view.ended(result))
 
     def report(self, result: Result) -> None:
         """Tell how all of it ended. Raises what a view raised, then or earlier."""

@@ -105,6 +105,8 @@ class TestJsonLines:
             "candidates": [],
             "unwritten": [],
             "interrupted": False,
+            "cancelled": [],
+            "lost": [],
             "exit": 1,
         }
 

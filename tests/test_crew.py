@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evseq.audit.crew import LostWorker, done
+from evseq.crew import LostWorker, done
 from evseq.errors import TargetError, UsageError
 
 
