@@ -16,6 +16,7 @@ __all__ = [
     "Keep",
     "Layer",
     "Layout",
+    "PoolShape",
     "PositionRule",
     "Positions",
     "Promise",
@@ -94,6 +95,7 @@ class Capability(StrEnum):
     POSITIONS = "positions"  # positions given with the tokens
     TEXT = "text"  # a tokenizer
     FRESH = "fresh"  # the target is text, so another process can open it
+    POOL = "pool"  # what sessions held that ended serves later requests
 
 
 class Promise(StrEnum):
@@ -185,6 +187,15 @@ class Layout:
     depth: int  # deepest crop planned, in columns
     cache: str
     positions: Positions = Positions.GIVEN
+    pooled: bool = False  # what the session holds is to be left to the engine's pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShape:
+    """An engine's pool: it stores and matches `block` tokens of a row at once, and has room for so many `blocks`."""
+
+    block: int
+    blocks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +209,14 @@ class Description:
     deciding: Deciding
     options: dict[str, tuple[str, ...]]  # the engine's own arms, without namespace; first is default
     alterable: tuple[str, ...] = ()  # identity fields it can really change while it lives
+    pool: PoolShape | None = None  # with the capability `pool`
 
     def cache(self, name: str) -> CacheKind | None:
         """Return the cache kind of that name, or None."""
         return next((kind for kind in self.caches if kind.name == name), None)
+
+    def keeps_whole(self, name: str) -> bool:
+        """Tell whether every layer of the cache kind of that name holds the first slot as long as the last."""
+        kind, layers = self.cache(name), self.geometry.layers
+        keeps = {kind.full if layer.window is None else kind.sliding for layer in layers} if kind else {Keep.RING}
+        return keeps <= {Keep.EVERY, Keep.CAPACITY}

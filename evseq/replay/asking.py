@@ -19,7 +19,7 @@ from evseq.history import MASKED
 from evseq.replay.altering import Made, made
 from evseq.script.steps import Request
 
-__all__ = ["Answer", "Claim", "ask", "ask_live", "belongs", "force", "save"]
+__all__ = ["Answer", "Claim", "ask", "ask_live", "belongs", "force", "request_rows", "save"]
 
 
 AXES = ("row", "kv_head", "slot", "head_dim")
@@ -39,16 +39,21 @@ class Claim:
     @property
     def rows(self) -> tuple[RequestRow, ...]:
         """The request's rows as identity reads them."""
-        return tuple(
-            RequestRow(
-                name=row.name,
-                tokens=tuple(token for token in row.slots if token != MASKED),
-                mask=tuple(token != MASKED for token in row.slots),
-                positions=row.positions,
-                text=row.text,
-            )
-            for row in self.request.rows
+        return request_rows(self.request)
+
+
+def request_rows(request: Request) -> tuple[RequestRow, ...]:
+    """Return the rows of a request as identity and pools read them."""
+    return tuple(
+        RequestRow(
+            name=row.name,
+            tokens=tuple(token for token in row.slots if token != MASKED),
+            mask=tuple(token != MASKED for token in row.slots),
+            positions=row.positions,
+            text=row.text,
         )
+        for row in request.rows
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from evseq.replay.recording import Failure, Recording
 from evseq.replay.references import References
 from evseq.replay.target import Options, Target
 from evseq.script.lower import Lowered
-from evseq.script.steps import Feed, Load, Plan
+from evseq.script.steps import Draw, Feed, Load, Plan
 
 __all__ = ["Group", "Work", "engine_options", "observe", "planned_nodes", "truths", "unreferenced"]
 
@@ -161,6 +161,8 @@ def planned_nodes(plan: Plan) -> Iterator[int]:
                 yield from damage.stale if damage is not None else ()
                 for feed in (*step.feeds, *(damage.right if damage is not None else ())):
                     yield from _real(feed)
+            case Draw(refused=None):
+                yield from _real(step.whole)
             case _:
                 pass
 

@@ -21,7 +21,7 @@ from evseq.errors import ScriptError
 from evseq.geometry import Deciding, Description, Dtype
 from evseq.replay.facts import fitting, typed
 from evseq.replay.group import Group, Work
-from evseq.replay.recording import Altered, Asked, Damaged, Failure, Fed, Forced, Moved, Probed, Recording
+from evseq.replay.recording import Altered, Asked, Damaged, Drawn, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.replay.references import References
 from evseq.replay.target import Target
 from evseq.script.cases import CaseArms
@@ -174,6 +174,7 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "fed": [{name: getattr(fed, name) for name in _FED} for fed in recording.fed],
         "probed": [asdict(probed) for probed in recording.probed],
         "asked": [asdict(asked) for asked in recording.asked],
+        "drawn": [asdict(drawn) for drawn in recording.drawn],
         "damaged": [asdict(damaged) for damaged in recording.damaged],
         "altered": [asdict(altered) for altered in recording.altered],
         "forced": [{"step": forced.step, "raised": forced.raised} for forced in recording.forced],
@@ -212,6 +213,7 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                     for place, told in enumerate(facts["forced"])
                 ],
                 altered=[Altered(**altered) for altered in facts["altered"]],
+                drawn=[Drawn(**_tupled(drawn)) for drawn in facts["drawn"]],
                 damaged=[Damaged(**damaged) for damaged in facts["damaged"]],
                 moved=[Moved(**moved) for moved in facts["moved"]],
                 failures=[Failure(**failure) for failure in facts["failures"]],

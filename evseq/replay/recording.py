@@ -12,7 +12,7 @@ from evseq.engines.protocol import Probe
 from evseq.geometry import Dtype
 from evseq.script.steps import Plan, State
 
-__all__ = ["Altered", "Asked", "Damaged", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
+__all__ = ["Altered", "Asked", "Damaged", "Drawn", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,21 @@ class Asked:
     forwarded: int
     seconds: float
     by: str = "evseq's guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """How many first columns of a request an engine's pool gave, and how many tokens of each row those are.
+
+    `forwarded` token columns went through the embedding while it was asked.
+    """
+
+    step: int
+    session: str
+    columns: int
+    tokens: tuple[int, ...]
+    forwarded: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +148,7 @@ class Recording:
     fed: list[Fed] = field(default_factory=list)
     probed: list[Probed] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    drawn: list[Drawn] = field(default_factory=list)
     damaged: list[Damaged] = field(default_factory=list)
     altered: list[Altered] = field(default_factory=list)
     forced: list[Forced] = field(default_factory=list)

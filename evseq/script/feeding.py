@@ -131,6 +131,7 @@ def feed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -
     step = fed(desk, session, columns, prefill=prefill)
     desk.within_capacity(session)
     desk.emit(step)
+    desk.fed.setdefault(session.salt, set()).update(node for row in step.nodes for node in row)
     session.opened_by = None
 
 

@@ -243,6 +243,7 @@ class SessionPlan:
     salt: str | None = None
     opened_by: int | None = None  # the event that must be followed by a feed or probe
     peak_width: int = 0
+    elsewhere: bool = False  # in another process
     tampered: dict[str, str | None] = field(default_factory=dict)  # fields whose hold on it was changed, with the row
     retired: dict[str, int] = field(default_factory=dict)  # rows that left, with the line
 
@@ -265,6 +266,7 @@ class SessionPlan:
             rows={key: row.copy() for key, row in self.rows.items()},
             salt=self.salt,
             peak_width=self.peak_width,
+            elsewhere=self.elsewhere,
             tampered=dict(self.tampered),
             retired=dict(self.retired),
         )

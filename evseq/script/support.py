@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evseq.geometry import CacheKind, Description, Keep, Positions
-from evseq.script.steps import Alter, Crop, Feed, Load, Plan, Step
+from evseq.script.steps import Alter, Crop, Draw, Feed, Load, Plan, Step
 
 __all__ = ["unsupported"]
 
@@ -46,7 +46,9 @@ def _unchangeable(step: Step, plan: Plan, kind: CacheKind, description: Descript
             return f"cache {kind.name!r} has all its slots from the beginning"
         case Alter(field="cache.eviction") if all(layer.window for layer in description.geometry.layers):
             return "every layer evicts by itself what it no longer sees"
-        case Load(refused="position.ids") if plan.layouts[step.group].positions is Positions.ENGINE:
+        case Load(refused="position.ids") if _numbers(plan, step.group):
+            return "positions left to the engine cannot be asked for"
+        case Draw(changed=changed) if "position.ids" in changed and _numbers(plan, step.group):
             return "positions left to the engine cannot be asked for"
         case Load() if step.asks.cache is not None and description.cache(step.asks.cache) is None:
             return f"no cache kind {step.asks.cache!r}"
@@ -64,10 +66,16 @@ def _unchangeable(step: Step, plan: Plan, kind: CacheKind, description: Descript
             return None
 
 
+def _numbers(plan: Plan, group: int) -> bool:
+    """Tell whether the engine numbers the tokens of a group's sessions itself."""
+    return plan.layouts[group].positions is Positions.ENGINE
+
+
 def _feeds(plan: Plan) -> list[Feed]:
     feeds = [step for step in plan.steps if isinstance(step, Feed)]
     loads = [step for step in plan.steps if isinstance(step, Load)]
     rights = [load.damage.right for load in loads if load.damage is not None]
+    feeds += [step.whole for step in plan.steps if isinstance(step, Draw)]
     return [*feeds, *(feed for load in loads for feed in load.feeds), *(feed for right in rights for feed in right)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evseq.script.steps import Crop, Fork, Join, Load, Reset, Retire, Select
+from evseq.script.steps import Crop, Draw, Fork, Join, Load, Reset, Retire, Select
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Case, Check, Finding, Outcome
 
@@ -17,7 +17,7 @@ def preceded(evidence: Evidence, finding: Finding) -> Finding:
     steps = evidence.recording.plan.steps
     session = steps[finding.step].session
     for step in reversed(steps[: finding.step]):
-        if step.session == session and isinstance(step, Select | Retire | Join | Crop | Fork | Load | Reset):
+        if step.session == session and isinstance(step, Select | Retire | Join | Crop | Fork | Load | Draw | Reset):
             turn = evidence.turn(step)
             line = evidence.script.place(turn.word, key=True).line
             where = f"line {line}, round {turn.round}" if turn.round else f"line {line}"

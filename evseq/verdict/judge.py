@@ -15,6 +15,7 @@ from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.golden import golden_share
 from evseq.verdict.label import Label
+from evseq.verdict.pooling import policies
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
 from evseq.verdict.rounding import rounding
 from evseq.verdict.second_law import shown_damage
@@ -84,6 +85,7 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
         notes.append(Note(kind="not judged", message="isolation: the engine does not show its keys and values"))
     for asked in recording.asked:
         notes += [note for note in _refusal_notes(evidence, asked) if note not in notes]
+    notes += [note for note in policies(evidence) if note not in notes]
     return notes
 
 

@@ -32,7 +32,7 @@ class TestGuide:
 
     def test_choices_are_told_by_their_words(self) -> None:
         assert "    process  here or fresh: " in guide(["reload"])
-        assert "    keep    buffers: " in guide(["drop"])
+        assert "    keep    buffers or pool: " in guide(["drop"])
 
     def test_ids_and_switches_are_no_numbers(self) -> None:
         assert "    ids       {name: [token id, ...], ...}: token ids per row\n" in guide(["append"])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from evseq.engines.conformance import changes, engines, feeding, rows, states
+from evseq.engines.conformance import changes, engines, feeding, pools, rows, states
 from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import Rule
 from evseq.engines.protocol import Loader
@@ -52,6 +52,9 @@ RULES: tuple[Rule, ...] = (
     states.forwarded,
     states.view,
     changes.altered,
+    pools.pool,
+    pools.pool_keys,
+    pools.pool_isolation,
 )
 """Every rule, the most basic first: a breach early in the list often explains those behind it."""
 

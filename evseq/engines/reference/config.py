@@ -17,11 +17,12 @@ from evseq.geometry import (
     Geometry,
     Keep,
     Layer,
+    PoolShape,
     PositionRule,
     WindowCounts,
 )
 
-__all__ = ["NAMES", "WEIGHTS", "Coding", "Config", "FeedForward", "Norm"]
+__all__ = ["NAMES", "POOL", "WEIGHTS", "Coding", "Config", "FeedForward", "Norm"]
 
 NAMES = ("full", "window", "learned", "alibi", "narrow")
 """The configurations in the package, the plainest first."""
@@ -34,6 +35,9 @@ CACHES = (
     CacheKind(name="fixed", full=Keep.CAPACITY, sliding=Keep.CAPACITY),
     CacheKind(name="ring", full=Keep.CAPACITY, sliding=Keep.RING),
 )
+
+POOL = PoolShape(block=4, blocks=32)
+"""Blocks small enough that short rows cross them, and few enough that a short script fills them all."""
 
 ALTERABLE = (
     *("model.architecture", "model.config", "weights.source", "weights.live", "model.adapters"),
@@ -119,6 +123,7 @@ class Config:
             dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
             deciding=Deciding.PURE,
             options={},
+            pool=POOL,
             alterable=ALTERABLE
             if self.coding is Coding.ROTARY
             else tuple(name for name in ALTERABLE if name != "model.config"),

@@ -19,6 +19,7 @@ from evseq.engines.reference.altering import Adapter, altered
 from evseq.engines.reference.caches import storage
 from evseq.engines.reference.config import Config
 from evseq.engines.reference.model import Decoder, attend
+from evseq.engines.reference.pool import ReferencePool
 from evseq.engines.reference.session import ReferenceSession, check_positions
 from evseq.engines.reference.tokenizer import Tokenizer
 from evseq.engines.reference.uncached import uncached
@@ -44,8 +45,10 @@ class ReferenceEngine:
     adapters: list[Adapter] = field(default_factory=list)
     forwarded: int = 0
     content: LiveContent = field(init=False)
+    pool: ReferencePool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pool = ReferencePool(self)
         self.content = LiveContent(self.decoder.state_dict)
         self.decoder.embedding.register_forward_hook(self._count)
 
@@ -125,6 +128,7 @@ class ReferenceEngine:
             decoder=self.decoder,
             layout=layout,
             storages=[storage(layer, kind=kind, layout=layout, dtype=dtype) for layer in description.geometry.layers],
+            filler=self.pool.filler() if layout.pooled else None,
         )
 
 

@@ -21,12 +21,16 @@ __all__ = ["ReferenceSession", "check_positions"]
 
 @dataclass(slots=True, kw_only=True)
 class ReferenceSession:
-    """One batch of rows with one cache. `rows` is None until the first prefill or restore."""
+    """One batch of rows with one cache. `rows` is None until the first prefill or restore.
+
+    `filler` is the digest of the engine that fills it, where what it holds is to be left to the pool.
+    """
 
     decoder: Decoder
     layout: Layout
     storages: list[Storage]
     rows: int | None = None
+    filler: str | None = None
 
     def prefill(self, batch: Batch) -> Float[Tensor, "row column vocab"]:
         """Feed the first columns, or the next chunk of them."""

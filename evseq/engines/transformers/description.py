@@ -67,7 +67,7 @@ def describe(
         raise TargetError(
             f"attention={attention}: {model.__name__} has {', '.join(kernels)}\n  help: choose one of these"
         )
-    optional = {Capability.TEXT: text, Capability.FRESH: fresh}
+    optional = {Capability.TEXT: text, Capability.FRESH: fresh, Capability.POOL: False}  # nothing outlives its session
     return Description(
         geometry=Geometry(
             layers=layers,

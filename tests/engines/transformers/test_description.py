@@ -48,9 +48,9 @@ def test_how_tokens_are_numbered_and_how_far(target: str, rule: PositionRule, po
     assert geometry.window_counts is WindowCounts.SLOTS
 
 
-def test_a_new_model_can_all_but_text() -> None:
+def test_a_new_model_can_all_but_text_and_a_pool() -> None:
     description = loader("new/llama").describe()
-    assert frozenset(Capability) - description.capabilities == {Capability.TEXT}
+    assert frozenset(Capability) - description.capabilities == {Capability.TEXT, Capability.POOL}
     assert description.deciding is Deciding.PURE
     assert [kind.name for kind in description.caches] == ["dynamic", "static"]
     assert description.options == {"attention": ("sdpa", "eager")}
