@@ -109,8 +109,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
 def architectures(session: nox.Session) -> None:
-    """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
+    """Replay the shipped suite on new small transformers models of fourteen architectures, then scripts about some."""
     python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)
+    python(session, "-m", "evseq", "run", "evseq/script/architectures", "--quiet", *session.posargs)
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)

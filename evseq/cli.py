@@ -129,7 +129,7 @@ def fmt(scripts: tuple[str, ...], *, suite: bool, only_check: bool, diff: bool) 
 @cli.command(epilog=flags.endings("evseq new crop-then-append --dir scripts", "evseq new issue-12 --bug beam"))
 @click.argument("name")
 @click.option("--dir", "folder", default=".", metavar="FOLDER", show_default=True, help="Where to write it.")
-@click.option("--bug", metavar="beam|reuse|window|caller", help="Start from this kind of bug.")
+@click.option("--bug", metavar="beam|reuse|window|caller|lossy", help="Start from this kind of bug.")
 def new(name: str, folder: str, bug: str | None) -> Exit:
     """Write NAME.evseq.yaml, a script to begin with.
 

@@ -273,12 +273,13 @@ def observed_cases(
     for called, case, observed in zip(labels, chosen, group.recordings, strict=True):
         if observed is None:
             ended.append(unreferenced(script, case, called, str(group.broken)))
-        elif isinstance(observed, str) or group.references is None:
+        elif isinstance(observed, str) or (references := group.held_to(observed.plan)) is None:
             ended.append(unsupported(script, case, called, str(observed)))
         else:
             evidence = Evidence(
                 recording=observed,
-                references=group.references,
+                references=references,
+                plain=group.references,
                 script=script,
                 description=description,
                 golden=golden,

@@ -21,6 +21,7 @@ from evseq.history import Path
 __all__ = [
     "Batch",
     "CacheView",
+    "Declaring",
     "Drawn",
     "Engine",
     "Joining",
@@ -141,6 +142,15 @@ class Joining(Protocol):
         The side that has fewer columns gets masked slots in front; every token keeps its keys, values and position.
         Nothing is forwarded; `other` is not used any more.
         """
+        ...
+
+
+@runtime_checkable
+class Declaring(Protocol):
+    """An engine that offers cache kinds of promise `masked`. It is no part of `Engine`: most offer none."""
+
+    def uncached_under(self, path: Path, cache: str) -> Float[Tensor, "position vocab"]:
+        """Run one row without any cache, under what the kind `cache` declares of each token: how seen, how held."""
         ...
 
 

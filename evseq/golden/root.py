@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ NAME_SHOWN = 80
 
 class NameRefused(UsageError):
     """A model, revision or script has a name that is no name of a folder or file. Nothing was read or written."""
+
+
+LONGEST = 120
+"""Characters of a folder's name; file systems take 255 bytes, and suffixes come behind it."""
 
 
 def _packaged() -> Path:
@@ -181,5 +186,6 @@ def without(target: str, options: Sequence[str]) -> str:
 
 
 def label_of(text: str) -> str:
-    """Return `text` as a word that is a folder's name everywhere."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip(".-") or "model"
+    """Return `text` as a word that is a folder's name everywhere; of a long one the beginning, and a digest of all."""
+    word = re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip(".-") or "model"
+    return word if len(word) <= LONGEST else f"{word[:LONGEST]}-{hashlib.sha256(word.encode()).hexdigest()[:DIGITS]}"

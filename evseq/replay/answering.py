@@ -9,7 +9,7 @@ from pathlib import Path
 from evseq.cache.forging import forge
 from evseq.engines.protocol import Engine, Session
 from evseq.errors import EngineError
-from evseq.geometry import Layout
+from evseq.geometry import Layout, Promise
 from evseq.replay.asking import Answer, Claim, ask, ask_live, belongs, force
 from evseq.replay.forcing import Forcing
 from evseq.replay.recording import Asked
@@ -104,11 +104,16 @@ def _show_damage(stage: Stage, step: st.Load, damage: st.Damage) -> None:
         scratch = stage.opened(stage.engine.open(layout), stage.engine, damage.group)
         for feed in damage.right:
             stage.feed(scratch, feed)
+    kind = stage.description.cache(stage.plan.cache)
+    promise = Promise.EXACT if kind is None else kind.promise
+    if promise is Promise.LOSSY:  # it is off from any truth, damaged or not
+        return
     forcing = Forcing(
         engine=stage.engine,
         changes=stage.changes,
         layouts=stage.plan.layouts,
         vocab=stage.description.geometry.vocab,
+        cache=stage.plan.cache if promise is Promise.MASKED else None,
     )
     forced = forcing.forced(stage.index, damage, group=step.group, stale=lambda: _stale(stage, step))
     stage.recording.forced.append(forced)

@@ -7,7 +7,7 @@ player could not have written.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
@@ -18,11 +18,11 @@ from torch import Tensor
 from evseq.cache.canonical import canonical
 from evseq.cache.fields import FIELDS
 from evseq.cache.identity import Difference
-from evseq.geometry import Deciding, Description, Dtype
-from evseq.replay.group import Work, planned_nodes
+from evseq.geometry import Deciding, Description, Dtype, Promise
+from evseq.replay.group import Group, Work, planned_nodes
 from evseq.replay.recording import Asked, Fed, Forced, Probed, Recording
 from evseq.replay.references import References
-from evseq.script.steps import Feed, Load, LoadDamaged, Plan
+from evseq.script.steps import Draw, Feed, Load, LoadDamaged, Plan, Step
 
 __all__ = ["fitting", "typed"]
 
@@ -41,28 +41,38 @@ def typed(text: bytes) -> dict[str, Any]:
     return facts.model_dump()
 
 
-def fitting(recordings: Iterable[object], references: References, description: Description) -> None:
+def fitting(group: Group, description: Description) -> None:
     """Raise ValueError where something observed is at no place of its plan, or a tensor has another shape."""
-    nodes, vocab = len(references.nodes), description.geometry.vocab
-    held = set(references.nodes)
+    assert group.references is not None
+    for references in (group.references, *group.declared.values()):
+        _fits_tables(references, description.geometry.vocab)
+    for number, recording in enumerate(group.recordings):
+        if isinstance(recording, Recording):
+            declared = group.declared.get(recording.plan.cache)
+            try:
+                for references in (group.references, *([declared] if declared is not None else [])):
+                    _fits_references(recording, references)
+                _fits(recording, description)
+            except ValueError as error:
+                raise ValueError(f"case {number}: {error}") from None
+
+
+def _fits_tables(references: References, vocab: int) -> None:
+    nodes = len(references.nodes)
     rows = {"scale": references.scale} | {f"err.{dtype}": err for dtype, err in references.err.items()}
-    _expect(sorted(held) == list(references.nodes) and nodes, "nodes: not ascending")
+    rows |= {"loss": references.loss} if references.loss is not None else {}
+    _expect(sorted(set(references.nodes)) == list(references.nodes) and nodes, "nodes: not ascending")
     _shaped("truth", references.truth, (nodes, vocab), torch.float64)
     for name, tensor in rows.items():
         _shaped(name, tensor, (nodes,), torch.float64)
     for dtype, finite in references.finite.items():
         _shaped(f"finite.{dtype}", finite, (nodes,), torch.bool)
-    for number, recording in enumerate(recordings):
-        if isinstance(recording, Recording):
-            try:
-                _expect(held >= set(planned_nodes(recording.plan)), "nodes: without histories of the plan")
-                _expect(
-                    {recording.dtype, references.deciding.dtype} <= references.finite.keys() & references.err.keys(),
-                    "references: without its dtype",
-                )
-                _fits(recording, description)
-            except ValueError as error:
-                raise ValueError(f"case {number}: {error}") from None
+
+
+def _fits_references(recording: Recording, references: References) -> None:
+    dtypes = {recording.dtype, references.deciding.dtype}
+    _expect(set(references.nodes) >= set(planned_nodes(recording.plan)), "nodes: without histories of the plan")
+    _expect(dtypes <= references.finite.keys() & references.err.keys(), "references: without its dtype")
 
 
 def _fits(recording: Recording, description: Description) -> None:
@@ -80,6 +90,15 @@ def _fits(recording: Recording, description: Description) -> None:
         _expect(
             all(one.row is None or one.field in FIELDS for one in asked.differences), "asked: rows of an unknown field"
         )
+    for drawn in recording.drawn:
+        draw = plan.steps[drawn.step]
+        if not isinstance(draw, Draw) or len(drawn.tokens) != len(draw.bounds):
+            raise ValueError(f"drawn: not what step {drawn.step} draws")
+    cache = description.cache(plan.cache)
+    if cache is not None and cache.promise is Promise.LOSSY and recording.alone is None:
+        for fed in recording.fed:
+            _expect(fed.lineage in recording.solo, f"solo: nothing of step {fed.step}")
+            _shaped("solo", recording.solo[fed.lineage], (len(fed.nodes), vocab), None)
     for forced in recording.forced:
         _fits_forced(forced, plan, vocab)
     for damaged in recording.damaged:
@@ -99,7 +118,7 @@ def _fits_forced(forced: Forced, plan: Plan, vocab: int) -> None:
 def _planned(fed: Fed, plan: Plan) -> bool:
     """Return whether a forward is one of its step, or what is left of one where the rest was reused."""
     step = plan.steps[fed.step]
-    feeds = (step,) if isinstance(step, Feed) else step.feeds if isinstance(step, Load) else ()
+    feeds = _feeds(step)
     if not len(fed.rows) == len(fed.indices) == len(fed.nodes):
         return False
     observed = set(zip(fed.rows, fed.indices, fed.nodes, strict=True))
@@ -107,9 +126,21 @@ def _planned(fed: Fed, plan: Plan) -> bool:
         (feed.session, feed.event, feed.lineage) == (fed.session, fed.event, fed.lineage)
         and (feed.prefill or not fed.prefill)
         and observed <= _real(feed)
-        and (isinstance(step, Load) or len(observed) == len(_real(feed)) == len(fed.nodes))
+        and (not isinstance(step, Feed) or len(observed) == len(_real(feed)) == len(fed.nodes))
         for feed in feeds
     )
+
+
+def _feeds(step: Step) -> tuple[Feed, ...]:
+    match step:
+        case Feed():
+            return (step,)
+        case Load(feeds=feeds):
+            return feeds
+        case Draw(whole=whole):
+            return (whole,)
+        case _:
+            return ()
 
 
 def _real(feed: Feed) -> set[tuple[str, int, int]]:
@@ -124,7 +155,7 @@ def _real(feed: Feed) -> set[tuple[str, int, int]]:
 def _awaited(probed: Probed, plan: Plan) -> bool:
     step = plan.steps[probed.step]
     states = [getattr(step, "after", None), getattr(step, "state", None)]
-    states += [feed.after for feed in step.feeds] if isinstance(step, Load) else []
+    states += [feed.after for feed in _feeds(step)]
     return (
         probed.expected in states
         and len(probed.rows) == len(probed.expected.lengths) > 0
@@ -174,7 +205,7 @@ _ASKED = _form(Asked, differences=tuple[_form(Difference, recorded=Any, now=Any)
 
 _APART = {"fed": list[_form(Fed)], "forced": list[_form(Forced)], "asked": list[_ASKED]}  # type: ignore[misc,valid-type]
 
-_HINTS = {name: hint for name, hint in get_type_hints(Recording).items() if name != "plan"}
+_HINTS = {name: hint for name, hint in get_type_hints(Recording).items() if name not in ("plan", "solo")}
 
 _OBSERVED = frozenset(name for name, hint in _HINTS.items() if getattr(hint, "__origin__", None) is list)
 
@@ -192,6 +223,7 @@ class _Unsupported(BaseModel):
 
 
 class _References(BaseModel):
+    nodes: list[int]
     deciding: Deciding
     dependent: bool
     causal_gap: float
@@ -215,8 +247,8 @@ class _Facts(BaseModel):
     arms: list[dict[str, int | str]]
     tokenized: list[tuple[str, list[int]]]
     chosen: list[tuple[list[int], int]]
-    nodes: list[int]
     references: _References
+    declared: dict[str, _References]
     threads: int
     plans: str
     work: Work

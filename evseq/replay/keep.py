@@ -76,9 +76,9 @@ def keep(
     if references is None:
         path.unlink(missing_ok=True)
         return
-    tensors = {"truth": references.truth, "scale": references.scale}
-    for dtype, err in references.err.items():
-        tensors |= {f"err.{dtype}": err, f"finite.{dtype}": references.finite[dtype]}
+    tensors = _tables(references, "")
+    for name, declared in group.declared.items():
+        tensors |= _tables(declared, f"declared.{name}.")
     cases = []
     for number, recording in enumerate(group.recordings):
         if not isinstance(recording, Recording):
@@ -96,14 +96,8 @@ def keep(
         "arms": [dict(case.arms) for case in chosen],
         "tokenized": [[text, list(ids)] for text, ids in target.used.tokenized.items()],
         "chosen": [[list(tokens), token] for tokens, token in {**target.used.chosen, **(forced or {})}.items()],
-        "nodes": list(references.nodes),
-        "references": {
-            "deciding": references.deciding.value,
-            "dependent": references.dependent,
-            "causal_gap": references.causal_gap,
-            "layers": references.layers,
-            "changed": {dtype.value: told for dtype, told in references.changed.items()},
-        },
+        "references": _said(references),
+        "declared": {name: _said(declared) for name, declared in group.declared.items()},
         "threads": target.fresh.threads,
         "plans": _digest([case if isinstance(case, str) or case is None else case.plan for case in group.recordings]),
         "work": asdict(group.work),
@@ -139,12 +133,12 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         raise PlannedOtherwise(path, told)
     group = Group(
         recordings=tuple(_recordings(lowered, held["cases"], tensors)),
-        references=_references(held, tensors),
+        references=_references(held["references"], tensors, ""),
+        declared={name: _references(facts, tensors, f"declared.{name}.") for name, facts in held["declared"].items()},
         work=Work(**held["work"]),
         tree=lowered.tree,
     )
-    assert group.references is not None
-    fitting(group.recordings, group.references, description)
+    fitting(group, description)
     return Kept(
         script=script,
         target=held["target"],
@@ -169,6 +163,24 @@ def _digest(plans: Iterable[Plan | str | None]) -> str:
     return hashlib.sha256(repr(steps).encode()).hexdigest()
 
 
+def _tables(references: References, prefix: str) -> dict[str, Tensor]:
+    tensors = {f"{prefix}truth": references.truth, f"{prefix}scale": references.scale}
+    for dtype, err in references.err.items():
+        tensors |= {f"{prefix}err.{dtype}": err, f"{prefix}finite.{dtype}": references.finite[dtype]}
+    return tensors if references.loss is None else tensors | {f"{prefix}loss": references.loss}
+
+
+def _said(references: References) -> dict[str, Any]:
+    return {
+        "nodes": list(references.nodes),
+        "deciding": references.deciding.value,
+        "dependent": references.dependent,
+        "causal_gap": references.causal_gap,
+        "layers": references.layers,
+        "changed": {dtype.value: told for dtype, told in references.changed.items()},
+    }
+
+
 def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
     facts = {
         "fed": [{name: getattr(fed, name) for name in _FED} for fed in recording.fed],
@@ -183,10 +195,12 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "peak_cache_bytes": recording.peak_cache_bytes,
         "repeats": recording.repeats,
         "shown": recording.shown,
+        "alone": recording.alone,
         "skipped": recording.skipped,
         "seconds": recording.seconds,
     }
     logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
+    logits |= {f"solo.{lineage}": alone for lineage, alone in recording.solo.items()}
     for number, forced in enumerate(recording.forced):
         parts = {part: getattr(forced, part) for part in _FORCED}
         logits |= {f"forced.{number}.{part}": tensor for part, tensor in parts.items() if tensor is not None}
@@ -220,6 +234,8 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                 peak_cache_bytes=facts["peak_cache_bytes"],
                 repeats=facts["repeats"],
                 shown=facts["shown"],
+                solo=_under(tensors, f"case.{number}.solo."),
+                alone=facts["alone"],
                 skipped=facts["skipped"],
                 seconds=facts["seconds"],
             )
@@ -227,15 +243,20 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
     return recordings
 
 
-def _references(held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> References:
-    facts = held["references"]
-    dtypes = [Dtype(name.removeprefix("err.")) for name in tensors if name.startswith("err.")]
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[int, Tensor]:
+    return {int(name.removeprefix(prefix)): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _references(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) -> References:
+    begin = f"{prefix}err."
+    dtypes = [Dtype(name.removeprefix(begin)) for name in tensors if name.startswith(begin)]
     return References(
-        nodes=tuple(held["nodes"]),
-        truth=tensors["truth"],
-        scale=tensors["scale"],
-        err={dtype: tensors[f"err.{dtype}"] for dtype in dtypes},
-        finite={dtype: tensors[f"finite.{dtype}"] for dtype in dtypes},
+        nodes=tuple(facts["nodes"]),
+        truth=tensors[f"{prefix}truth"],
+        scale=tensors[f"{prefix}scale"],
+        err={dtype: tensors[f"{begin}{dtype}"] for dtype in dtypes},
+        finite={dtype: tensors[f"{prefix}finite.{dtype}"] for dtype in dtypes},
+        loss=tensors.get(f"{prefix}loss"),
         deciding=Deciding(facts["deciding"]),
         dependent=facts["dependent"],
         causal_gap=facts["causal_gap"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxtyping import Float
@@ -141,7 +142,8 @@ class Recording:
     """Everything observed while one plan was played.
 
     `repeats` says whether the engine, asked twice, gave the same bits; False until that was measured. `shown` says
-    whether it ever let its keys and values be looked at.
+    whether it ever let its keys and values be looked at. Of a lossy cache kind `solo` has the logits of every forward
+    by lineage, each row replayed alone; `alone` says why there are none.
     """
 
     plan: Plan
@@ -159,6 +161,8 @@ class Recording:
     seconds: float = 0.0
     repeats: bool = False
     shown: bool = False
+    solo: Mapping[int, Float[Tensor, "observation vocab"]] = field(default_factory=dict)
+    alone: str | None = None
 
     @property
     def dtype(self) -> Dtype:

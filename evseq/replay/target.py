@@ -134,7 +134,7 @@ class Target:
                 self._repeats[key] = False
             else:
                 self._repeats[key] = all(same_bits(*pair) for pair in zip(once, again, strict=True))
-        self.used.forwards[f"repeats {_short((self.text, key))}"] = 2
+        self.used.forwards[f"repeats {_short((self.text, key))}"] = 4  # a prefill and a step, twice
         return self._repeats[key]
 
     def _short_replay(self, engine: Engine, cache: str) -> list[torch.Tensor]:

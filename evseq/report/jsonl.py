@@ -18,7 +18,7 @@ One line of type `case` follows for each case when it ends:
   id, script, file, target, arms (value by name)
   outcome       passed, failed, known (failed exactly as known.yaml says, which fails no run) or unsupported
   reason        why it is unsupported, or null
-  promise       what the cache kind promises
+  promise       what the cache kind promises: exact, masked or lossy
   golden        the revision whose golden it was held to, or null
   golden_share  the largest share of an allowance by which a logit was off the golden's, or null
   dtype         the number format of weights, cache and logits
@@ -30,9 +30,12 @@ One line of type `case` follows for each case when it ends:
                 findings it tolerated here, and the largest of them in allowances, null where there are none
   known         a list of {place, check, link, reason}: the entries of known.yaml that mean this case
   notes         a list of {kind, message}
-  margin        {deviation, err, allowed, fraction} of the observation that used most of its allowance, or null
+  margin        {deviation, err, allowed, fraction} of the observation that used most of its allowance, or null; of a
+                lossy cache the deviation is that from its row alone
+  envelope      the largest share of its declared envelope around the uncached forward that a logit of a lossy cache
+                used, null for any other
   errors        {cached, uncached, ratio}, the largest distance from truth of either side; ratio is null where the
-                uncached side is truth itself, as in float64; null where nothing was observed
+                uncached side is truth itself, as in float64; null where nothing was observed, or of a lossy cache
   witnessed     {file, drift, written}: how far errors of this script drifted from those its witness has, as a share of
                 the allowance, null where no witness tells of it; null without a golden
   first_token_seconds, later_token_seconds    medians, or null

@@ -165,7 +165,7 @@ def _margins(result: Result) -> list[str]:
                 f"  {dtype}: at most {figure(most.fraction)} of an allowance used, in {case.id}",
                 f"    deviation {figure(most.deviation)}, err {figure(most.err)}, allowed {figure(most.allowed)}",
             ]
-        lines += [*_ratio(result, dtype), *_golden_shares(result, dtype)]
+        lines += [*_ratio(result, dtype), *_golden_shares(result, dtype), *_envelopes(result, dtype)]
     return lines
 
 
@@ -177,6 +177,16 @@ def _ratio(result: Result, dtype: Dtype) -> list[str]:
         return []
     most, name = max(known, key=lambda pair: pair[0])
     return [f"  {dtype}: error cached/uncached at most {figure(most)}, in {name}"]
+
+
+def _envelopes(result: Result, dtype: Dtype) -> list[str]:
+    """Say how much of what lossy caches declare was used: their margin is the distance from each row alone."""
+    shares = [(case.envelope, case.id) for case in result.cases if case.dtype == dtype]
+    known = [(_size(share), name) for share, name in shares if share is not None]
+    if not known:
+        return []
+    most, name = max(known, key=lambda pair: pair[0])
+    return [f"  {dtype}: at most {figure(most)} of a declared envelope used, in {name}"]
 
 
 def _golden_shares(result: Result, dtype: Dtype) -> list[str]:

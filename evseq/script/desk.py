@@ -62,7 +62,7 @@ class Desk:
         description: Description | None,
         greedy: Greedy | None,
     ) -> None:
-        geometry = description.geometry if description else None
+        geometry = description.shown(str(arms.get("cache", ""))) if description else None
         positions = Positions(str(arms.get("positions", Positions.GIVEN)))
         self.script = script
         self.arms = arms

@@ -130,7 +130,7 @@ def _operand(field: str, key: str, description: Description) -> str:
         case "salt", "to":
             return "other"
         case "cache.kind", "to":
-            return description.caches[-1].name
+            return description.exact[-1].name
         case _:
             return TOKENS[key]
 

@@ -77,7 +77,8 @@ def rolled_back(desk: Desk, session: SessionPlan, kept: tuple[int, ...]) -> None
     group = desk.groups[session.group]
     group.depth = max(group.depth, rolled, session.peak_width - session.width)
     session.lineage = desk.lineage((session.lineage, "crop", kept))
-    desk.needs.add(Capability.CROP)
+    if desk.event not in desk.loud:  # an engine that cannot, and says so, is what `loud` asks for
+        desk.needs.add(Capability.CROP)
     desk.emit(st.Crop(event=desk.event, session=session.name, lengths=kept, after=session.state(desk.rules)))
 
 

@@ -181,6 +181,7 @@ class Case:
     known: tuple[Known, ...] = ()
     notes: tuple[Note, ...] = ()
     margin: Margin | None = None
+    envelope: float | None = None  # the largest share of its declared envelope that any logit of a lossy cache used
     errors: ErrorRatio | None = None
     witnessed: Witnessed | None = None
     latency: Latency = Latency(first=None, later=None)

@@ -85,7 +85,7 @@ def check(loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...]
     for rule in rules:
         if not rule.needs <= description.capabilities:
             continue
-        for kind in description.caches if rule.every_cache else description.caches[:1]:
+        for kind in description.exact if rule.every_cache else description.caches[:1]:
             # The same dice for a rule whatever ran before it: what it finds does not depend on its place.
             dice = random.Random(f"{rule.name} {kind.name}")  # noqa: S311 - tokens, no secrets
             bench = Bench(loader=loader, description=description, engine=engine, kind=kind, dice=dice)
