@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from unittest.mock import patch
 
 from evseq.audit.crew import done
@@ -145,7 +146,12 @@ def main() -> int:
     arguments.add_argument("-n", dest="workers", type=int, default=1, help="processes that share the work")
     given = arguments.parse_args()
     names = given.faults or list(FAULTS)
-    proofs = [proof for _, proof in sorted(done(prove, names, workers=given.workers), key=lambda made: made[0])]
+    proofs = [
+        proof
+        for _, proof in sorted(
+            done(partial(nullcontext, prove), names, workers=given.workers), key=lambda made: made[0]
+        )
+    ]
     for proof in proofs:
         print(
             f"{word(proof.holds)}  {proof.fault}: {told(proof.named)}; as it is {told(proof.intact)}; "

@@ -6,16 +6,20 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from evseq.errors import EvseqError, UsageError
 
-__all__ = ["LostWorker", "done"]
+__all__ = ["LostWorker", "Shop", "done"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
+
+Shop = Callable[[], AbstractContextManager[Callable[[Item], Made]]]
+"""Opens, once in each process, what the work is done with; entering that gives the function that does it."""
 
 GRACE = 5.0
 """Seconds a process may take to let go of what it has opened."""
@@ -27,16 +31,15 @@ class LostWorker(EvseqError):
     exit_code = 3
 
 
-def done(
-    work: Callable[[Item], Made], items: Sequence[Item], *, workers: int
-) -> Generator[tuple[int, Made], None, None]:
+def done(shop: Shop[Item, Made], items: Sequence[Item], *, workers: int) -> Generator[tuple[int, Made], None, None]:
     """Yield the number and the result of every item, as each is done.
 
-    `work` is a function at the top of a module; items and results can be pickled. What `work` raises is raised here,
-    an error of evseq in other processes as UsageError.
+    The shop, items and results can be pickled. What the work raises is raised here, an error of evseq in other
+    processes as UsageError.
     """
     if workers < 2 or len(items) < 2:  # noqa: PLR2004 - a crew of one is nobody else
-        yield from ((number, work(item)) for number, item in enumerate(items))
+        with shop() as work:
+            yield from ((number, work(item)) for number, item in enumerate(items))
         return
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads of torch may hang
     crew: dict[Connection, BaseProcess] = {}
@@ -45,7 +48,7 @@ def done(
     try:
         for _ in range(min(workers, len(items))):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, shop), daemon=True)
             process.start()
             theirs.close()
             crew[ours] = process
@@ -86,14 +89,15 @@ def _answer(connection: Connection, process: BaseProcess) -> Any:
             return answer
 
 
-def _serve(connection: Connection, work: Callable[[Item], Made]) -> None:
+def _serve(connection: Connection, shop: Shop[Item, Made]) -> None:
     """Do what is sent until nobody sends any more. An interrupt is for the process that sends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders and processes are let go of
     try:
-        while True:
-            number, item = connection.recv()
-            connection.send((number, _made(work, item)))
+        with shop() as work:
+            while True:
+                number, item = connection.recv()
+                connection.send((number, _made(work, item)))
     except (EOFError, KeyboardInterrupt, OSError):
         return
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from evseq.audit.trial import Healthy, Sound, Trial, Tried, attempt, planted
+from evseq.audit.trial import Healthy, Sound, Trial, Tried, bench, planted
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
+from evseq.golden.terms import Terms
 from evseq.pipeline import read_scripts
 from evseq.script.library import SUITE
 from evseq.verdict.result import Check
 
 FULL = "reference:full"
+
+
+def attempt(work: Trial | Healthy) -> Tried | Sound:
+    with bench(threads=1, goldens=Terms()) as attempts:
+        return attempts(work)
 
 
 def tried(fault: str, *scripts: str, arms: dict[str, str] | None = None, full: bool = False, beside: str = "") -> Tried:
