@@ -124,17 +124,18 @@ class Sound:
 def planted(fault: Fault, named: Sequence[str]) -> tuple[str, Mapping[str, str]] | str:
     """Return the first of the targets `named` that `fault` can be planted in, with the arms it needs; or why none.
 
-    An engine's name alone stands for the configuration in which the fault is quickest seen.
+    Those on which the catalogue says that it shows are first. An engine's name alone stands for the configuration in
+    which the fault is quickest seen.
     """
     reasons = []
-    for text in named:
+    for text in sorted(named, key=lambda text: text not in fault.shows):
         engine, colon, _ = text.partition(":")
         known = [target for target in fault.shows if target.partition(":")[0] == engine]
-        if not colon:
-            if known:
-                return known[0], dict(fault.shows[known[0]])
-            reasons.append(f"it shows in no configuration of {text}")
+        if not known and engine in _engines():
+            reasons.append(f"it shows in no configuration of {engine}")
             continue
+        if not colon:
+            return known[0], dict(fault.shows[known[0]])
         try:
             fault.plant(find(text), target=text)
         except TargetError as error:
@@ -143,6 +144,11 @@ def planted(fault: Fault, named: Sequence[str]) -> tuple[str, Mapping[str, str]]
             like = text if text in fault.shows else next(iter(known), None)
             return text, dict(fault.shows[like]) if like else {}
     return "; ".join(dict.fromkeys(reasons))
+
+
+def _engines() -> frozenset[str]:
+    """Return the engines of which the catalogue says where faults show."""
+    return frozenset(target.partition(":")[0] for fault in FAULTS.values() for target in fault.shows)
 
 
 @contextmanager
