@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
 from unittest.mock import patch
 
-from evseq.audit.crew import done
+from evseq.audit.crew import bare, done
 from evseq.cache.fields import FIELDS
 from evseq.cache.identity import Difference, Identity, compare
 from evseq.errors import ScriptError
@@ -28,9 +26,6 @@ from evseq.script.library import SUITE
 from evseq.script.source import parse_yaml
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check, Finding
-
-Item = TypeVar("Item")
-Made = TypeVar("Made")
 
 SILENT = "nothing is found"
 
@@ -130,7 +125,7 @@ Pair = tuple[str, Script | None, Mapping[str, str]]
 
 def field_pairs() -> Iterator[Pair]:
     """Yield each field with every script of the suite that expects it to be refused, or with none."""
-    refusals = [
+    refusals: list[Pair] = [
         (field, script, arms) for script in read_scripts([], suite=True) for field, arms in refused(script).items()
     ]
     for name in FIELDS:
@@ -139,7 +134,7 @@ def field_pairs() -> Iterator[Pair]:
 
 
 def refused(script: Script) -> dict[str, Mapping[str, str]]:
-    """Return the fields a script expects to be refused in this process, which the switch reaches, each with its arms."""
+    """Return the fields a script expects to be refused, each with its arms; in this process, where the switch is."""
     found: dict[str, Mapping[str, str]] = {}
     for event in script.events:
         match event:
@@ -160,14 +155,14 @@ def main() -> int:
     arguments.add_argument("-n", dest="workers", type=int, default=1, help="processes that share the work")
     given = arguments.parse_args()
     names = given.faults or list(FAULTS)
-    proofs = dict(done(partial(shop, prove), names, workers=given.workers))
+    proofs = dict(done(bare(prove), names, workers=given.workers))
     for _, proof in sorted(proofs.items()):
         print(
             f"{word(proof.holds)}  {proof.fault}: {told(proof.named)}; as it is {told(proof.intact)}; "
             f"without the check {told(proof.unchecked)}; without the event {told(proof.uneventful)}"
         )
     pairs = [] if given.faults else list(field_pairs())
-    fields = dict(done(partial(shop, prove_field), pairs, workers=given.workers))
+    fields = dict(done(bare(prove_field), pairs, workers=given.workers))
     for _, field in sorted(fields.items()):
         print(
             f"{word(field.holds)}  {field.name} in {field.script}: as it is {told(field.intact)}; "
@@ -178,7 +173,8 @@ def main() -> int:
     if fields:
         seen = {field.name for field in fields.values() if field.holds}
         print(f"{len(seen)} of {len(FIELDS)} fields are missed once they are out of the comparison")
-    return 0 if all(proof.holds for proof in [*proofs.values(), *fields.values()]) else 1
+    fields_hold = all(field.holds for field in fields.values())
+    return 0 if fields_hold and held == len(proofs) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +202,6 @@ def prove_field(pair: Pair) -> FieldProof:
     with without_field(name):
         without = leading(script, target, arms)
     return FieldProof(name=name, script=script.name, intact=intact, without=without)
-
-
-def shop(work: Callable[[Item], Made]) -> nullcontext[Callable[[Item], Made]]:
-    """Return what opens nothing to do the work with."""
-    return nullcontext(work)
 
 
 def word(holds: bool) -> str:  # noqa: FBT001 - what it is called with says it

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from evseq.audit.cover import missed, smallest
 from evseq.audit.crew import done
+from evseq.audit.drawing import REPEATED
 from evseq.audit.trial import Alarm, Healthy, Sound, Trial, Tried, bench, planted
 from evseq.engines.registry import targets
 from evseq.faults.catalogue import FAULTS
@@ -32,12 +33,16 @@ WHOLE = ("reference",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to audit: see `Trial`. `workers` are processes; `faults` and `scripts` what a filter left, all if empty."""
+    """How to audit: see `Trial`. `workers` are processes; `faults` and `scripts` what a filter left, all if empty.
+
+    With `seeds`, healthy targets play the scripts again with rows drawn from so many other seeds, and repeated tokens.
+    """
 
     faults: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     beside: tuple[str, ...] = BESIDE
     full: bool = False
+    seeds: int = 0
     workers: int = 1
     threads: int = 1
     goldens: Terms = field(default_factory=Terms)
@@ -242,7 +247,10 @@ def _work(
 ) -> tuple[list[Trial | Healthy], Mapping[str, str]]:
     """Return the trials, healthy targets first for they take longest, and why other faults are left out."""
     singles = dict.fromkeys(single for text in named for single in targets(text))
-    work: list[Trial | Healthy] = [Healthy(target=single, scripts=scripts) for single in singles]
+    seeds = (None, *((REPEATED, *range(1, settings.seeds + 1)) if settings.seeds else ()))
+    work: list[Trial | Healthy] = [
+        Healthy(target=single, scripts=scripts, seed=seed) for seed in seeds for single in singles
+    ]
     apart: dict[str, str] = {}
     for name in settings.faults or FAULTS:
         where = planted(FAULTS[name], named)

@@ -6,14 +6,15 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from evseq.errors import EvseqError, UsageError
 
-__all__ = ["LostWorker", "Shop", "done"]
+__all__ = ["LostWorker", "Shop", "bare", "done"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from evseq.audit.drawing import drawn
 from evseq.audit.reach import reached
 from evseq.engines.registry import find
-from evseq.errors import TargetError
+from evseq.errors import ScriptError, TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
 from evseq.golden.terms import Terms
 from evseq.pipeline import Run, Settings, read_scripts
-from evseq.script.cases import CaseArms
+from evseq.script.cases import CaseArms, lacking
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
 
@@ -48,10 +49,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healthy:
-    """A target without any fault, to be tried with the scripts named, in every arm."""
+    """A target without any fault, to be tried with the scripts named, in every arm; with a `seed`, with other rows."""
 
     target: str
     scripts: tuple[str, ...]
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,10 +285,33 @@ def _red(cases: Sequence[Case], played: int) -> Red:
 
 
 def _sound(healthy: Healthy, running: Run) -> Sound:
+    if healthy.seed is None:
+        return _summed(healthy, _judged(_scripts(healthy.scripts), healthy.target, running))
+    with Run(Settings(threads=running.settings.threads)) as apart:  # other rows are in no golden
+        return _summed(healthy, _judged(_drawn(healthy, healthy.seed, apart), healthy.target, apart))
+
+
+def _judged(scripts: Iterable[Script], target: str, running: Run) -> list[Case]:
     cases: list[Case] = []
+    for script in scripts:
+        if chosen := running.selected(script, target):
+            cases += running.run_script(script, target, chosen).cases
+    return cases
+
+
+def _drawn(healthy: Healthy, seed: int, running: Run) -> Iterator[Script]:
+    """Yield the scripts with other rows; one that says nothing with them, as when it changes a token to itself, not."""
+    description = running.target(healthy.target).description
     for script in _scripts(healthy.scripts):
-        if chosen := running.selected(script, healthy.target):
-            cases += running.run_script(script, healthy.target, chosen).cases
+        if lacking(script, description) is not None:
+            continue
+        if other := drawn(script, seed, window=description.geometry.window):
+            with suppress(ScriptError):
+                running.check([(other, healthy.target, running.selected(other, healthy.target))])
+                yield other
+
+
+def _summed(healthy: Healthy, cases: Sequence[Case]) -> Sound:
     largest: dict[str, tuple[float, str]] = {}
     for case in cases:
         if case.margin and (case.dtype not in largest or case.margin.fraction > largest[case.dtype][0]):

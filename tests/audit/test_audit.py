@@ -83,6 +83,14 @@ def test_what_a_filter_left_is_not_the_whole(small: Audit) -> None:
     assert small.stale is None
 
 
+def test_healthy_targets_meet_other_rows_too() -> None:
+    ended = audited(Settings(faults=("guard-names-next-place",), scripts=("half-precision",), beside=(), seeds=1))
+
+    assert [one.target for one in ended.sound] == [FULL, FULL, FULL]
+    assert ended.healthy_cases == 3 * ended.sound[0].cases
+    assert ended.false_alarms == ()
+
+
 def test_workers_give_the_same_in_the_same_order(small: Audit) -> None:
     shared = audited(Settings(faults=THREE, scripts=SCRIPTS, beside=(), workers=2))
 
