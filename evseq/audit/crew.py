@@ -32,6 +32,15 @@ class LostWorker(EvseqError):
     exit_code = 3
 
 
+def bare(work: Callable[[Item], Made]) -> Shop[Item, Made]:
+    """Return the shop of a function at the top of a module that needs nothing opened."""
+    return partial(_opened, work)
+
+
+def _opened(work: Callable[[Item], Made]) -> AbstractContextManager[Callable[[Item], Made]]:
+    return nullcontext(work)
+
+
 def done(shop: Shop[Item, Made], items: Sequence[Item], *, workers: int) -> Generator[tuple[int, Made], None, None]:
     """Yield the number and the result of every item, as each is done.
 
