@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -128,8 +129,11 @@ class Audit:
 
     @property
     def quick(self) -> tuple[str, ...]:
-        """The smallest set of scripts that catches all that the whole suite does."""
-        return smallest(self.caught)
+        """The smallest set of scripts that catches all that the suite does, of the fewest forwards among equals."""
+        forwards = Counter[str]()
+        for one in self.sound:
+            forwards.update(one.forwards)
+        return smallest(self.caught, cost=forwards)
 
     @property
     def stale(self) -> str | None:

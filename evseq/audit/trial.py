@@ -15,7 +15,7 @@ from evseq.errors import ScriptError, TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
 from evseq.golden.terms import Terms
-from evseq.pipeline import Run, Settings, read_scripts
+from evseq.pipeline import Run, ScriptResult, Settings, read_scripts
 from evseq.script.cases import CaseArms, lacking
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
@@ -115,12 +115,16 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sound:
-    """A healthy target after its trial: cases judged, false alarms, and per dtype the largest share and its case."""
+    """A healthy target after its trial: cases judged, false alarms, and per dtype the largest share and its case.
+
+    `forwards` are those it took, by script.
+    """
 
     target: str
     cases: int
     alarms: tuple[Alarm, ...]
     largest: Mapping[str, tuple[float, str]]
+    forwards: Mapping[str, int]
 
 
 def planted(fault: Fault, named: Sequence[str]) -> tuple[str, Mapping[str, str]] | str:
@@ -286,17 +290,17 @@ def _red(cases: Sequence[Case], played: int) -> Red:
 
 def _sound(healthy: Healthy, running: Run) -> Sound:
     if healthy.seed is None:
-        return _summed(healthy, _judged(_scripts(healthy.scripts), healthy.target, running))
+        return _summed(healthy, _run(_scripts(healthy.scripts), healthy.target, running))
     with Run(Settings(threads=running.settings.threads)) as apart:  # other rows are in no golden
-        return _summed(healthy, _judged(_drawn(healthy, healthy.seed, apart), healthy.target, apart))
+        return _summed(healthy, _run(_drawn(healthy, healthy.seed, apart), healthy.target, apart))
 
 
-def _judged(scripts: Iterable[Script], target: str, running: Run) -> list[Case]:
-    cases: list[Case] = []
-    for script in scripts:
-        if chosen := running.selected(script, target):
-            cases += running.run_script(script, target, chosen).cases
-    return cases
+def _run(scripts: Iterable[Script], target: str, running: Run) -> dict[str, ScriptResult]:
+    return {
+        script.name: running.run_script(script, target, chosen)
+        for script in scripts
+        if (chosen := running.selected(script, target))
+    }
 
 
 def _drawn(healthy: Healthy, seed: int, running: Run) -> Iterator[Script]:
@@ -311,7 +315,8 @@ def _drawn(healthy: Healthy, seed: int, running: Run) -> Iterator[Script]:
                 yield other
 
 
-def _summed(healthy: Healthy, cases: Sequence[Case]) -> Sound:
+def _summed(healthy: Healthy, results: Mapping[str, ScriptResult]) -> Sound:
+    cases = [case for result in results.values() for case in result.cases]
     largest: dict[str, tuple[float, str]] = {}
     for case in cases:
         if case.margin and (case.dtype not in largest or case.margin.fraction > largest[case.dtype][0]):
@@ -321,7 +326,13 @@ def _summed(healthy: Healthy, cases: Sequence[Case]) -> Sound:
         cases=sum(case.outcome is not Outcome.UNSUPPORTED for case in cases),
         alarms=tuple(Alarm(case=case.id, finding=str(case.findings[0])) for case in cases if case.findings),
         largest=largest,
+        forwards={script: _forwards(result) for script, result in results.items()},
     )
+
+
+def _forwards(result: ScriptResult) -> int:
+    asked = result.forwards.oracle + result.forwards.reference
+    return asked + sum(case.replay_forwards for case in result.cases)
 
 
 def _scripts(names: Iterable[str]) -> list[Script]:

@@ -82,7 +82,9 @@ def audited(
 
 
 def alarmed() -> Sound:
-    return Sound(target="reference:window", cases=3, alarms=(ALARM,), largest={"float32": (1.5, ALARM.case)})
+    return Sound(
+        target="reference:window", cases=3, alarms=(ALARM,), largest={"float32": (1.5, ALARM.case)}, forwards={}
+    )
 
 
 class TestAudit:
