@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from evseq.audit.bench import bench
 from evseq.audit.cover import missed, smallest
 from evseq.audit.crew import done
 from evseq.audit.drawing import REPEATED
-from evseq.audit.trial import Alarm, Healthy, Sound, Trial, Tried, bench, planted
+from evseq.audit.healthy import Alarm, Healthy, Sound
+from evseq.audit.trial import Trial, Tried, planted
 from evseq.engines.registry import targets
 from evseq.faults.catalogue import FAULTS
 from evseq.golden.terms import Terms

@@ -1,26 +1,24 @@
-"""Trial: one fault against every script, or the healthy engine; where each is tried and what turned red."""
+"""Trial: one fault against every script; where it is tried and what turned red."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
-from evseq.audit.drawing import drawn
 from evseq.audit.reach import reached
+from evseq.audit.scripts import scripts
 from evseq.engines.registry import find
-from evseq.errors import ScriptError, TargetError
+from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
-from evseq.golden.terms import Terms
-from evseq.pipeline import Run, ScriptResult, Settings, read_scripts
-from evseq.script.cases import CaseArms, lacking
+from evseq.pipeline import Run
+from evseq.script.cases import CaseArms
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
 
-__all__ = ["Alarm", "Healthy", "Red", "Sound", "Trial", "Tried", "attempt", "bench", "planted"]
+__all__ = ["Red", "Trial", "Tried", "planted", "tried"]
 
 
 LOOKS = 5
@@ -45,15 +43,6 @@ class Trial:
     beside: tuple[str, ...] = ()
     thorough: bool = False
     full: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Healthy:
-    """A target without any fault, to be tried with the scripts named, in every arm; with a `seed`, with other rows."""
-
-    target: str
-    scripts: tuple[str, ...]
-    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,28 +94,6 @@ class Tried:
         return max(known, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
-    """A healthy case that failed, and why."""
-
-    case: str
-    finding: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sound:
-    """A healthy target after its trial: cases judged, false alarms, and per dtype the largest share and its case.
-
-    `forwards` are those it took, by script.
-    """
-
-    target: str
-    cases: int
-    alarms: tuple[Alarm, ...]
-    largest: Mapping[str, tuple[float, str]]
-    forwards: Mapping[str, int]
-
-
 def planted(fault: Fault, named: Sequence[str]) -> tuple[str, Mapping[str, str]] | str:
     """Return the first of the targets `named` that `fault` can be planted in, with the arms it needs; or why none.
 
@@ -157,28 +124,16 @@ def _engines() -> frozenset[str]:
     return frozenset(target.partition(":")[0] for fault in FAULTS.values() for target in fault.shows)
 
 
-@contextmanager
-def bench(*, threads: int, goldens: Terms) -> Iterator[Callable[[Trial | Healthy], Tried | Sound]]:
-    """Give what does one trial after another, with what all of them share: goldens, and a process for fresh reloads."""
-    with Run(Settings(threads=threads, goldens=goldens)) as running:
-        yield partial(attempt, running=running)
-
-
-def attempt(work: Trial | Healthy, *, running: Run) -> Tried | Sound:
-    """Do what is to be tried. Raises TargetError where a target cannot be opened, ScriptError."""
-    return _tried(work, running) if isinstance(work, Trial) else _sound(work, running)
-
-
-def _tried(trial: Trial, running: Run) -> Tried:
+def tried(trial: Trial, running: Run) -> Tried:
+    """Try it. Raises TargetError where the target cannot be opened, ScriptError."""
     fault = FAULTS[trial.fault]
     target = running.target(f"{trial.target}+{trial.fault}")
     dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
-    scripts = [
-        script
-        for script in _scripts(trial.scripts)
+    plays = {
+        script.name: _Play(script, trial, running, dtype)
+        for script in scripts(trial.scripts)
         if reached(fault, script) and ("dtype" not in script.arms or dtype in script.arms["dtype"].values)
-    ]
-    plays = {script.name: _Play(script, trial, running, dtype) for script in scripts}
+    }
     for play in plays.values():
         play.on(thorough=trial.thorough)
     named = plays.get(fault.catches.script)
@@ -214,7 +169,7 @@ def _leads(fault: Fault, red: Red | None) -> bool:
 def _likeliest(fault: Fault, reds: Sequence[Red]) -> list[Script]:
     """Order the scripts that caught a fault: the named one, those that need no allowance, then by how far it is off."""
     order = {red.script: (red.script != fault.catches.script, red.ratio is not None, -(red.ratio or 0)) for red in reds}
-    return sorted(_scripts(order), key=lambda script: order[script.name])
+    return sorted(scripts(order), key=lambda script: order[script.name])
 
 
 def _seen(script: Script, trial: Trial, running: Run, dtype: str) -> Red | None:
@@ -286,60 +241,3 @@ def _red(cases: Sequence[Case], played: int) -> Red:
         red=len(cases),
         played=played,
     )
-
-
-def _sound(healthy: Healthy, running: Run) -> Sound:
-    if healthy.seed is None:
-        return _summed(healthy, _run(_scripts(healthy.scripts), healthy.target, running))
-    with Run(Settings(threads=running.settings.threads)) as apart:  # other rows are in no golden
-        return _summed(healthy, _run(_drawn(healthy, healthy.seed, apart), healthy.target, apart))
-
-
-def _run(scripts: Iterable[Script], target: str, running: Run) -> dict[str, ScriptResult]:
-    return {
-        script.name: running.run_script(script, target, chosen)
-        for script in scripts
-        if (chosen := running.selected(script, target))
-    }
-
-
-def _drawn(healthy: Healthy, seed: int, running: Run) -> Iterator[Script]:
-    """Yield the scripts with other rows; one that says nothing with them, as when it changes a token to itself, not."""
-    description = running.target(healthy.target).description
-    for script in _scripts(healthy.scripts):
-        if lacking(script, description) is not None:
-            continue
-        if other := drawn(script, seed, window=description.geometry.window):
-            with suppress(ScriptError):
-                running.check([(other, healthy.target, running.selected(other, healthy.target))])
-                yield other
-
-
-def _summed(healthy: Healthy, results: Mapping[str, ScriptResult]) -> Sound:
-    cases = [case for result in results.values() for case in result.cases]
-    largest: dict[str, tuple[float, str]] = {}
-    for case in cases:
-        if case.margin and (case.dtype not in largest or case.margin.fraction > largest[case.dtype][0]):
-            largest[case.dtype] = case.margin.fraction, case.id
-    return Sound(
-        target=healthy.target,
-        cases=sum(case.outcome is not Outcome.UNSUPPORTED for case in cases),
-        alarms=tuple(Alarm(case=case.id, finding=str(case.findings[0])) for case in cases if case.findings),
-        largest=largest,
-        forwards={script: _forwards(result) for script, result in results.items()},
-    )
-
-
-def _forwards(result: ScriptResult) -> int:
-    asked = result.forwards.oracle + result.forwards.reference
-    return asked + sum(case.replay_forwards for case in result.cases)
-
-
-def _scripts(names: Iterable[str]) -> list[Script]:
-    wanted = set(names)
-    return [script for script in _suite() if script.name in wanted]
-
-
-@cache
-def _suite() -> tuple[Script, ...]:
-    return read_scripts([], suite=True)

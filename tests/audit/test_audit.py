@@ -8,8 +8,9 @@ import signal
 import pytest
 
 from evseq.audit.audit import Audit, Settings, audit
+from evseq.audit.healthy import Sound
 from evseq.audit.report import as_data
-from evseq.audit.trial import Sound, Tried
+from evseq.audit.trial import Tried
 from evseq.faults.catalogue import FAULTS
 from evseq.verdict.result import Check, Exit
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evseq.audit.trial import Healthy, Sound, Trial, Tried, bench, planted
+from evseq.audit.bench import bench
+from evseq.audit.healthy import Healthy, Sound
+from evseq.audit.trial import Trial, Tried, planted
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.golden.terms import Terms
