@@ -40,7 +40,10 @@ def workshop(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests, shapes checked; all of them must also reach the coverage floor. Arguments go to pytest."""
     python(session, "-m", "coverage", "erase")
-    python(session, "-m", "coverage", "run", "-m", "pytest", "--durations=10", *session.posargs)
+    # A worker a core, each beginning with a part of the files in their order, so that modules are prepared once. A few
+    # tests, and a debugger, are better off in one process.
+    workers = [] if session.posargs else ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
+    python(session, "-m", "coverage", "run", "-m", "pytest", "--durations=10", *workers, *session.posargs)
     python(session, "-m", "coverage", "combine", "--quiet")
     python(session, "-m", "coverage", "report", *(["--fail-under=0"] if session.posargs else []))
 
@@ -62,7 +65,7 @@ def types(session: nox.Session) -> None:
 @nox.session(requires=["workshop"], venv_backend="none")
 def qualify(session: nox.Session) -> None:
     """Replay the shipped suite on every configuration of the reference engine. Arguments go to `evseq qualify`."""
-    python(session, "-m", "evseq", "qualify", *session.posargs)
+    python(session, "-m", "evseq", "qualify", "-n", "2", *session.posargs)
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
@@ -92,8 +95,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
 def architectures(session: nox.Session) -> None:
-    """Replay the shipped suite on new small transformers models of eight architectures. Arguments go to `evseq run`."""
+    """Replay the shipped suite on new small transformers models of fourteen architectures, then scripts about some."""
     python(session, "-m", "evseq", "run", "--suite", "--target", "transformers", "--quiet", *session.posargs)
+    python(session, "-m", "evseq", "run", "evseq/script/architectures", "--quiet", *session.posargs)
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)

@@ -17,6 +17,8 @@ class Check(StrEnum):
     REUSE = "reuse"
     FINITE = "finite"
     PARITY = "parity"
+    SOLO = "solo"
+    ENVELOPE = "envelope"
     GOLDEN = "golden"
     CONTINUITY = "continuity"
     ISOLATION = "isolation"

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 _GOLDENS = ("goldens", "revision", "require-goldens", "golden-form")
-_RUN = ("target", "arm", "arms", "threads", "jsonl", "record", "known", *_GOLDENS)
+_RUN = ("target", "arm", "arms", "threads", "workers", "jsonl", "record", "known", *_GOLDENS)
 
 
 @click.group(
@@ -55,6 +55,7 @@ cli.add_command(audit)
 @flags.scripts
 @flags.quick
 @flags.settings(*_RUN)
+@flags.resumes
 @flags.updates
 @flags.verbosity
 def run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, **given: Any) -> Exit:
@@ -70,6 +71,7 @@ def run(scripts: tuple[str, ...], *, suite: bool, verbose: bool, quiet: bool, **
 @cli.command(epilog=flags.endings("evseq qualify --target transformers:models/small --jsonl run.jsonl"))
 @flags.quick
 @flags.settings(*_RUN)
+@flags.resumes
 @flags.updates
 @flags.verbosity
 def qualify(*, verbose: bool, quiet: bool, **given: Any) -> Exit:
@@ -127,7 +129,7 @@ def fmt(scripts: tuple[str, ...], *, suite: bool, only_check: bool, diff: bool) 
 @cli.command(epilog=flags.endings("evseq new crop-then-append --dir scripts", "evseq new issue-12 --bug beam"))
 @click.argument("name")
 @click.option("--dir", "folder", default=".", metavar="FOLDER", show_default=True, help="Where to write it.")
-@click.option("--bug", metavar="beam|reuse|window|caller", help="Start from this kind of bug.")
+@click.option("--bug", metavar="beam|reuse|window|caller|lossy", help="Start from this kind of bug.")
 def new(name: str, folder: str, bug: str | None) -> Exit:
     """Write NAME.evseq.yaml, a script to begin with.
 
@@ -242,11 +244,12 @@ def _run_settings(config: Config, *, update: bool = False, witness: bool = False
     goldens = config.terms(update=update, witness=witness)
     return Settings(
         mode=config.arms,
-        only=config.arm,
+        only=dict(config.arm),
         threads=config.threads,
         record=config.record,
         goldens=goldens,
         known=config.known,
+        workers=config.workers,
     )
 
 
@@ -270,6 +273,7 @@ def _run(
     """Run under the watch of the terminal and, where asked, of a file; then report."""
     from evseq import pipeline
     from evseq.report.jsonl import JsonLines
+    from evseq.report.kept import kept
     from evseq.report.watchers import Watchers
     from evseq.script.filters import check_filters
 
@@ -279,11 +283,16 @@ def _run(
     parsed = pipeline.read_scripts(_named(scripts, suite=suite or fewest), suite=suite, quick=fewest)
     check_filters(parsed, config.arm, targets=config.open_names(), said=str(config.origins["arm"]))
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
-    if config.jsonl is not None:
+    resumed = Path(given["resume"]) if given["resume"] else None
+    before = kept(resumed) if resumed else None
+    file = config.jsonl or resumed
+    if file is not None:
         names = [*scripts, *(("suite",) if suite else ()), *(("quick",) if fewest else ())]
         held = [SETTINGS[name] for name in ("arms", "arm", "threads", "record", "known", *_GOLDENS)]
         said = {setting.name: setting.show(getattr(config, setting.attribute)) for setting in held}
-        views.append(JsonLines(config.jsonl, targets=config.open_names(), scripts=names, settings=said))
+        resumes = resumed is not None and file.resolve() == resumed.resolve()
+        targets = config.open_names()
+        views.append(JsonLines(file, targets=targets, scripts=names, settings=said, resumes=resumes))
     with Watchers(*views) as watch:
         result = pipeline.run(
             parsed,
@@ -293,6 +302,7 @@ def _run(
             standing=config.standing,
             said=str(config.origins["arm"]),
             tidy=tidy,
+            kept=before,
         )
         watch.report(result)
     return result.exit

@@ -65,6 +65,7 @@ class Config:
     arms: str
     arm: Mapping[str, tuple[str, ...]]
     threads: int
+    workers: int
     jsonl: Path | None
     record: Path | None
     known: Path | None

@@ -9,7 +9,7 @@ import click
 
 from evseq.settings import ON_PURPOSE, SETTINGS, UPDATE
 
-__all__ = ["BEGIN", "EXITS", "endings", "quick", "scripts", "settings", "updates", "verbosity"]
+__all__ = ["BEGIN", "EXITS", "endings", "quick", "resumes", "scripts", "settings", "updates", "verbosity"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +44,8 @@ def settings(*names: str) -> Callable[[Command], Command]:
                 continue
             usual = setting.show(setting.default)
             text = setting.help if usual == "-" else f"{setting.help} Default: {usual}."
-            command = click.option(f"--{name}", metavar=setting.metavar, multiple=setting.many, help=text)(command)
+            spelt = [f"-{setting.short}", f"--{name}"] if setting.short else [f"--{name}"]
+            command = click.option(*spelt, metavar=setting.metavar, multiple=setting.many, help=text)(command)
         return command
 
     return decorate
@@ -55,6 +56,15 @@ def updates(command: Command) -> Command:
     goldens, witness = ON_PURPOSE
     command = click.option(f"--{witness}", "witness", is_flag=True, help=WITNESS)(command)
     return click.option(f"--{goldens}", "update", is_flag=True, help=UPDATE)(command)
+
+
+def resumes(command: Command) -> Command:
+    """Give a command an earlier run to resume."""
+    text = (
+        "Run only what this file of an earlier run lacks, or has of another script, target or setting. It is written "
+    )
+    text += "anew with all of it, or the file of --jsonl is."
+    return click.option("--resume", metavar="FILE", help=text)(command)
 
 
 def scripts(command: Command) -> Command:

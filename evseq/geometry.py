@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -16,6 +16,7 @@ __all__ = [
     "Keep",
     "Layer",
     "Layout",
+    "PoolShape",
     "PositionRule",
     "Positions",
     "Promise",
@@ -81,7 +82,8 @@ class Capability(StrEnum):
     """Something a plan may need of an engine."""
 
     BATCH = "batch"  # more than one row
-    PADDING = "padding"  # masked slots before or after a row's tokens in a prefill
+    PADDING = "padding"  # masked slots before a row's tokens in a prefill
+    TRAILING = "trailing"  # masked slots behind a row's tokens in a prefill
     HOLES = "holes"  # masked slots between a row's tokens
     RAGGED = "ragged"  # rows fed or cropped by different numbers in one step
     BEAM = "beam"  # select
@@ -94,12 +96,15 @@ class Capability(StrEnum):
     POSITIONS = "positions"  # positions given with the tokens
     TEXT = "text"  # a tokenizer
     FRESH = "fresh"  # the target is text, so another process can open it
+    POOL = "pool"  # what sessions held that ended serves later requests
 
 
 class Promise(StrEnum):
     """What a cache kind promises, printed in every verdict."""
 
-    EXACT = "exact"
+    EXACT = "exact"  # held to the uncached forward, and to goldens
+    MASKED = "masked"  # held to an uncached forward under what its policy declares of each token
+    LOSSY = "lossy"  # held to `solo`, each row replayed alone, and to an envelope around the uncached forward
 
 
 class Keep(StrEnum):
@@ -114,18 +119,45 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One attention layer. `window` counts the query itself; None sees everything."""
+    """One layer. `window` counts the query itself; None sees everything.
+
+    Beside its window a layer sees the `sinks` places from a row's first token on. A `chunked` layer sees no further
+    than its own chunk of `window` places, counted from a row's first token. A `recurrent` one also has a state, which
+    has no slots; where nothing else is cached `kv_heads` and `head_dim` are 0.
+    """
 
     kv_heads: int
     head_dim: int
     window: int | None = None
+    sinks: int = 0
+    chunked: bool = False
+    recurrent: bool = False
+
+    @property
+    def attends(self) -> bool:
+        """Whether keys and values are cached."""
+        return self.kv_heads > 0
+
+    def sees(self, place: int, *, here: int, first: int) -> bool:
+        """Tell whether a query `here` attends to what stands at `place`; a row's first token stands at `first`."""
+        if self.window is None:
+            return self.attends
+        if self.chunked:
+            return (place - first) // self.window == (here - first) // self.window
+        return here - place < self.window or place - first < self.sinks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheKind:
     """A kind of cache an engine offers, by the word the `cache` arm uses.
 
-    Without `crops_past_window` columns can be cut off only while no sliding layer has been fed more than its window.
+    Without `crops_past_window` columns can be cut off only while no sliding layer has been fed more than its window,
+    without `crops` never; without `joins` no rows can enter.
+
+    `streams` shows a layer that would see everything only so many first and last tokens of a row. `quantisation` is how
+    numbers are rounded, nothing where they are held as computed. Of a lossy kind `envelope` is the largest distance
+    from the uncached forward that it declares, as a share of the history's largest logit. What a kind that `packs`
+    holds takes fewer bytes than its numbers, how many depends on the splits.
     """
 
     name: str
@@ -133,9 +165,29 @@ class CacheKind:
     sliding: Keep
     promise: Promise = Promise.EXACT
     crops_past_window: bool = True
+    crops: bool = True
+    joins: bool = True
+    streams: tuple[int, int] | None = None
+    quantisation: tuple[tuple[str, int | str], ...] = ()
+    envelope: float | None = None
+    packs: bool = False
+
+    def halved(self) -> CacheKind:
+        """Return this kind with half the bits, if it rounds numbers at all: what a changed engine would offer."""
+        bits = [(name, int(value) // 2 if name == "bits" else value) for name, value in self.quantisation]
+        return replace(self, quantisation=tuple(bits))
+
+    def shown(self, layer: Layer) -> Layer:
+        """Return `layer` as this kind lets its queries see it."""
+        if self.streams is None or layer.window is not None:
+            return layer
+        first, last = self.streams
+        return replace(layer, window=last, sinks=first)
 
     def slots(self, layer: Layer, *, fed: int, layout: Layout) -> int:
         """Return how many slots `layer` keeps when it holds `fed` columns under `layout`."""
+        if not layer.attends:
+            return 0
         keep = self.full if layer.window is None else self.sliding
         match keep:
             case Keep.EVERY:
@@ -163,6 +215,7 @@ class Geometry:
     position_rule: PositionRule
     window_counts: WindowCounts = WindowCounts.POSITIONS
     max_positions: int | None = None
+    routed: bool = False  # each token goes to some experts of many, which rounding may choose otherwise
 
     @property
     def window(self) -> int | None:
@@ -175,6 +228,11 @@ class Geometry:
         """Whether inner masked slots shape what follows, so that they belong to a history."""
         return self.window is not None and self.window_counts is WindowCounts.SLOTS
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether a layer has a state, which no masked slot behind a token may move."""
+        return any(layer.recurrent for layer in self.layers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -185,6 +243,15 @@ class Layout:
     depth: int  # deepest crop planned, in columns
     cache: str
     positions: Positions = Positions.GIVEN
+    pooled: bool = False  # what the session holds is to be left to the engine's pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShape:
+    """An engine's pool: it stores and matches `block` tokens of a row at once, and has room for so many `blocks`."""
+
+    block: int
+    blocks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +265,27 @@ class Description:
     deciding: Deciding
     options: dict[str, tuple[str, ...]]  # the engine's own arms, without namespace; first is default
     alterable: tuple[str, ...] = ()  # identity fields it can really change while it lives
+    absent: tuple[tuple[str, str], ...] = ()  # cache kinds it does not offer, with the reason
+    pool: PoolShape | None = None  # with the capability `pool`
 
     def cache(self, name: str) -> CacheKind | None:
         """Return the cache kind of that name, or None."""
         return next((kind for kind in self.caches if kind.name == name), None)
+
+    @property
+    def exact(self) -> tuple[CacheKind, ...]:
+        """The cache kinds that `cache: all` stands for: those held to the uncached forward itself."""
+        return tuple(kind for kind in self.caches if kind.promise is Promise.EXACT)
+
+    def shown(self, cache: str) -> Geometry:
+        """Return the geometry as a cache kind lets queries see its layers."""
+        kind = self.cache(cache)
+        if kind is None:
+            return self.geometry
+        return replace(self.geometry, layers=tuple(kind.shown(layer) for layer in self.geometry.layers))
+
+    def keeps_whole(self, name: str) -> bool:
+        """Tell whether every layer of the cache kind of that name holds the first slot as long as the last."""
+        kind, layers = self.cache(name), self.geometry.layers
+        keeps = {kind.full if layer.window is None else kind.sliding for layer in layers} if kind else {Keep.RING}
+        return keeps <= {Keep.EVERY, Keep.CAPACITY}

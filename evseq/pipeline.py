@@ -13,8 +13,10 @@ from evseq.engines.registry import find, targets
 from evseq.errors import Problem, ScriptError, UsageError
 from evseq.geometry import Capability
 from evseq.golden.terms import Terms
+from evseq.part import Part, ScriptResult, Watcher
+from evseq.playing import play
 from evseq.replay.opening import described, tokenized
-from evseq.running import Run, ScriptResult, Settings, Watcher, observed_cases
+from evseq.running import Run, Settings, observed_cases
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
@@ -22,7 +24,7 @@ from evseq.script.filters import check_filters, check_offered
 from evseq.script.library import SUITE, quick_files, read_all
 from evseq.verdict.known import known_file, marked, read_known, unmatched
 from evseq.verdict.label import label
-from evseq.verdict.result import Case, Check, Finding, Forwards, Result
+from evseq.verdict.result import Check, Finding, Forwards, Result
 
 if TYPE_CHECKING:
     from evseq.geometry import Description
@@ -107,13 +109,15 @@ def run(
     standing: bool = False,
     said: str = "only",
     tidy: bool = False,
+    kept: Sequence[ScriptResult] | None = None,
 ) -> Result:
     """Run `scripts` on `targets`: theirs where a script names its own. One-head arithmetic comes first.
 
     On every target something must be judged. Those that are `standing`, of every run and not asked for in this one, are
     passed over where all scripts name their own. `said` is who says the filters of arms, as a message begins. Where the
     project's goldens must be `tidy`, what is wrong with them besides is a finding. So is, where no filter leaves cases
-    out, an `allow` that tolerates nothing.
+    out, an `allow` that tolerates nothing. `kept` are results of an earlier run: what would come out the same again is
+    taken from them.
 
     Raises ScriptError, TargetError; UsageError for a filter that fits nothing, and where `record` cannot be written.
     """
@@ -125,41 +129,43 @@ def run(
     check_filters(scripts, settings.only, targets=targets, said=said)
     if settings.record is not None:
         _refuse_unwritable(settings.record)
+    if settings.workers > 1 and not all(isinstance(target, str) for target in targets):
+        raise UsageError("other processes cannot open a model in memory\n  help: leave the number of workers at 1")
     arithmetic = one_head()
-    told = _Told(watch)
     with Run(settings) as running:
         given = _singles(running, targets)
         pairs = _pairs(scripts, given, by_text=all(isinstance(target, str) for target in targets))
         offered = {text: running.target(text).description for text, _ in pairs}
         check_offered(scripts, settings.only, offered=offered, said=said)
         entries = {entry.place: entry for script in scripts for entry in running.known(script)}
-        work = [(script, text, chosen) for text, script in pairs if (chosen := running.selected(script, text))]
-        running.check(work)
-        told.planned(sum(len(chosen) for _, _, chosen in work))
-        done: list[ScriptResult] = []
-        interrupted = False
-        try:
-            for script, text, chosen in work:
-                told.started(script.name, text)
-                done.append(running.run_script(script, text, chosen, watch=told))
-        except KeyboardInterrupt:
-            interrupted = True
-        run_on = tuple(dict.fromkeys(text for _, text, _ in work))
+        parts = [
+            Part(script=script, target=text, chosen=chosen)
+            for text, script in pairs
+            if (chosen := running.selected(script, text))
+        ]
+        running.check(parts)
+        played = play(parts, running, watch=watch, kept=kept)
+        done = [played.ended[place] for place in sorted(played.ended)]
+        cases = tuple(case for result in done for case in result.cases)
+        run_on = tuple(dict.fromkeys(part.target for part in parts))
         candidates = tuple(path for result in done for path in result.candidates)
         untidy = _untidy(settings.goldens, besides=candidates) if tidy else ()
         asked = {} if standing and all(script.targets for script in scripts) else given
+        whole = not settings.only and len(done) == len(parts)
         return Result(
-            cases=tuple(told.cases),
+            cases=cases,
             targets=tuple(dict.fromkeys([*(single for singles in asked.values() for single in singles), *run_on])),
-            judged=tuple(judged(text, running.target(text).description, told.cases) for text in run_on),
-            forwards=sum((result.forwards for result in done), Forwards()),
+            judged=tuple(judged(text, running.target(text).description, cases) for text in run_on),
+            forwards=sum((result.forwards for result in done), Forwards()).settled(),
             seconds=time.perf_counter() - started,
-            findings=(*arithmetic, *untidy, *(() if settings.only or interrupted else idle(told.cases))),
-            interrupted=interrupted,
+            findings=(*arithmetic, *untidy, *played.findings, *(idle(cases) if whole else ())),
+            interrupted=played.interrupted,
             threads=settings.threads,
             asked=tuple(asked),
             candidates=candidates,
-            unmatched=unmatched(entries.values(), told.cases),
+            unmatched=unmatched(entries.values(), cases),
+            cancelled=played.cancelled,
+            lost=tuple(played.lost),
         )
 
 
@@ -177,27 +183,6 @@ def _untidy(terms: Terms, *, besides: Sequence[str]) -> tuple[Finding, ...]:
         for path, message in found.problems
         if path not in besides
     )
-
-
-class _Told:
-    """Keeps every case that finished, also those of a script that was then interrupted, and passes it on."""
-
-    def __init__(self, watch: Watcher | None) -> None:
-        self.cases: list[Case] = []
-        self._watch = watch
-
-    def planned(self, cases: int) -> None:
-        if self._watch:
-            self._watch.planned(cases)
-
-    def started(self, script: str, target: str) -> None:
-        if self._watch:
-            self._watch.started(script, target)
-
-    def finished(self, case: Case) -> None:
-        self.cases.append(case)
-        if self._watch:
-            self._watch.finished(case)
 
 
 def judge(path: Path, *, goldens: Terms | None = None, known: Path | None = None) -> Result:
@@ -222,7 +207,7 @@ def judge(path: Path, *, goldens: Terms | None = None, known: Path | None = None
         cases=cases,
         targets=(held.target,),
         judged=(judged(held.target, held.description, cases),),
-        forwards=result.forwards,
+        forwards=result.forwards.settled(),
         seconds=time.perf_counter() - started,
         threads=held.threads,
         asked=(held.target,),

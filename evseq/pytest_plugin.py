@@ -10,9 +10,7 @@ so has one in which an `allow` tolerates nothing though every case of its script
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +18,13 @@ import pytest
 
 from evseq.config import Config, configure
 from evseq.errors import EvseqError, UsageError
+from evseq.pytest_session import Key, Session, arms_of
 from evseq.qualifier import Qualifier
 from evseq.settings import SETTINGS, UPDATE
-from evseq.verdict.result import Case, Finding, Outcome
+from evseq.verdict.result import Case, Outcome
 
 if TYPE_CHECKING:
-    from evseq.geometry import Description
-    from evseq.pipeline import Run, Settings
+    from evseq.pipeline import Settings
     from evseq.script.cases import CaseArms
     from evseq.script.document import Script
 
@@ -55,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep a place for what the session opens, and close it at the end whatever happens."""
-    session = _Session()
+    session = Session()
     config.stash[_SESSION] = session
     config.add_cleanup(session.close)
 
@@ -65,7 +63,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
     return ScriptFile.from_parent(parent, path=file_path) if file_path.name.endswith(SUFFIX) else None
 
 
-def pytest_collection_modifyitems(config: pytest.Config) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse a filter of arms that fits none of the collected scripts; only all of them together can tell."""
     session = config.stash[_SESSION]
     if not session.scripts:
@@ -78,7 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config) -> None:
         check_filters(session.scripts, chosen.arm, targets=chosen.open_names(), said=said)
         check_offered(session.scripts, chosen.arm, offered=session.offered, said=said)
     except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
+        if not hasattr(config, "workeroutput"):
+            raise pytest.UsageError(str(error)) from None
+        session.found.refused = str(error)  # told by the process that reports: pytest-xdist knows no wrong usage
+        items.clear()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -87,94 +88,65 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.config.stash[_SESSION].close()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take note of what will run."""
+    found = session.config.stash[_SESSION].found
+    found.selected = {item.key for item in session.items if isinstance(item, ScriptCase)}
+    found.others = any(not isinstance(item, ScriptCase) for item in session.items)
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Say that nothing was tested where there were only cases and a target supports none; fail if candidates came."""
-    kept = session.config.stash[_SESSION]
-    ran = exitstatus == pytest.ExitCode.OK and not session.config.option.collectonly
-    if ran and session.items and all(isinstance(item, ScriptCase) for item in session.items):
-        unjudged = kept.unjudged(_asked(session.config))
-        if unjudged or kept.unsupported.issuperset(session.items):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-    weak = kept.candidates or kept.idle(_chosen(session.config).arm)
+    """Say that nothing was tested where there were only cases and a target supports none; fail if candidates came.
+
+    A worker of pytest-xdist tells the process that reports what it found.
+    """
+    found, config = session.config.stash[_SESSION].found, session.config
+    if (output := getattr(config, "workeroutput", None)) is not None:
+        output[_TOLD] = found.told()
+        return
+    ran = exitstatus == pytest.ExitCode.OK and not config.option.collectonly
+    if ran and found.nothing(_asked(config)):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    if found.refused:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    weak = found.candidates or found.idle(_chosen(config).arm)
     if weak and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear what a worker of pytest-xdist found; one that died has told nothing, and its test has failed."""
+    if told := getattr(node, "workeroutput", {}).get(_TOLD):
+        node.config.stash[_SESSION].found.hear(told)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """List candidates that were written, allowances nobody used, and targets asked for on which nothing was judged."""
     from evseq.report.failure import finding_text
 
-    kept = config.stash[_SESSION]
-    if idle := kept.idle(_chosen(config).arm):
+    found = config.stash[_SESSION].found
+    if found.refused:
+        terminalreporter.section("evseq: wrong usage")
+        terminalreporter.line(found.refused)
+        return
+    if idle := found.idle(_chosen(config).arm):
         terminalreporter.section("evseq: allowances that tolerate nothing")
         for finding in idle:
             terminalreporter.line(finding_text(finding))
-    if kept.candidates:
+    if found.candidates:
         terminalreporter.section("evseq: candidates written")
-        for path in kept.candidates:
+        for path in found.candidates:
             terminalreporter.line(path)
         terminalreporter.line("help: evseq golden review")
-    for target in kept.unjudged(_asked(config)) if kept.scripts and not config.option.collectonly else ():
+    for target in found.unjudged(_asked(config)) if found.collected and not config.option.collectonly else ():
         terminalreporter.section(f"evseq: no case was judged on {target}")
 
 
-_Arms = frozenset[tuple[str, int | str]]
-"""The arms of a case by name and value. Its id is no key: values joined by dashes may be those of another case."""
+_TOLD = "evseq"
+"""Where in a worker's output that stands."""
 
-
-@dataclass(slots=True)
-class _Session:
-    """What one pytest run keeps open, and what it found out, by script file and target."""
-
-    run: Run | None = None
-    stack: ExitStack = field(default_factory=ExitStack)
-    results: dict[tuple[Path, str], dict[_Arms, Case]] = field(default_factory=dict)
-    scripts: list[Script] = field(default_factory=list)
-    offered: dict[str, Description] = field(default_factory=dict)  # by target
-    collected: list[ScriptCase] = field(default_factory=list)  # deselected ones too
-    unsupported: set[pytest.Item] = field(default_factory=set)
-    candidates: list[str] = field(default_factory=list)
-    _arithmetic: tuple[Finding, ...] | None = None
-
-    def arithmetic(self) -> tuple[Finding, ...]:
-        """Return what is wrong with one head's arithmetic, computed once: before any model is blamed."""
-        from evseq.verdict.arithmetic import one_head
-
-        if self._arithmetic is None:
-            self._arithmetic = one_head()
-        return self._arithmetic
-
-    def opened(self, settings: Settings) -> Run:
-        """Return what targets are opened in, the same until it is closed."""
-        from evseq.pipeline import Run
-
-        if self.run is None:
-            self.run = self.stack.enter_context(Run(settings))
-        return self.run
-
-    def unjudged(self, asked: Sequence[str]) -> list[str]:
-        """Return the targets in `asked` that have no case, or none that is supported."""
-        judged = {item.target for item in self.collected if item not in self.unsupported}
-        return [name for name in asked if name not in judged | {target.partition(":")[0] for target in judged}]
-
-    def idle(self, only: Mapping[str, Sequence[str]]) -> tuple[Finding, ...]:
-        """Return the allowances that tolerate nothing, of scripts of which every case ran; none where arms are kept."""
-        ran = {item for item in self.collected if _arms(item.case) in self.results.get((item.path, item.target), {})}
-        missed = {item.path for item in self.collected if item not in ran}
-        whole = [cases for (path, _), cases in self.results.items() if path not in missed]
-        if only or not any(case.allowed for cases in whole for case in cases.values()):
-            return ()
-        from evseq.verdict.allowed import idle
-
-        return idle(case for cases in whole for case in cases.values())
-
-    def close(self) -> None:
-        """Close what is open; results stay."""
-        self.run = None
-        self.stack.close()
-
-
-_SESSION = pytest.StashKey[_Session]()
+_SESSION = pytest.StashKey[Session]()
 
 
 class CaseFailedError(Exception):
@@ -220,7 +192,7 @@ class ScriptFile(pytest.File):
                     case=case,
                     settings=settings,
                 )
-                session.collected.append(item)
+                session.found.collected[item.key] = None
                 yield item
 
 
@@ -234,15 +206,20 @@ class ScriptCase(pytest.Item):
         self.case = case
         self.settings = settings
 
+    @property
+    def key(self) -> Key:
+        """What it is found by."""
+        return self.path, self.target, arms_of(self.case)
+
     def runtest(self) -> None:
         """Judge the case; what the session selected of its script and target is played together, on first use."""
         from evseq.report.failure import case_text, finding_text
 
         if arithmetic := self.config.stash[_SESSION].arithmetic():
             raise CaseFailedError("\n".join(finding_text(finding) for finding in arithmetic))
-        case = self._results()[_arms(self.case)]
+        case = self._results()[arms_of(self.case)]
         if case.outcome is Outcome.UNSUPPORTED:
-            self.config.stash[_SESSION].unsupported.add(self)
+            self.config.stash[_SESSION].found.unsupported.add(self.key)
             # At the script, not at this line: the summary says which one.
             raise pytest.skip.Exception(case.reason or "unsupported", _use_item_location=True)
         if case.outcome is Outcome.KNOWN and not self.config.getoption("runxfail", default=False):
@@ -260,28 +237,25 @@ class ScriptCase(pytest.Item):
         """Say where the case stands."""
         return self.path, 0, self.name
 
-    def _results(self) -> Mapping[_Arms, Case]:
+    def _results(self) -> Mapping[Any, Case]:
         session, key = self.config.stash[_SESSION], (self.path, self.target)
-        if key not in session.results:
+        results = session.found.results
+        if key not in results:
             group = [
                 item for item in self.session.items if isinstance(item, ScriptCase) and (item.path, item.target) == key
             ]
             run = session.opened(self.settings)
             played = run.run_script(self.script, self.target, [item.case for item in group])
-            session.candidates += played.candidates
-            session.results[key] = {_arms(item.case): case for item, case in zip(group, played.cases, strict=True)}
-        return session.results[key]
+            session.found.candidates += played.candidates
+            results[key] = {arms_of(item.case): case for item, case in zip(group, played.cases, strict=True)}
+        return results[key]
 
 
 @pytest.fixture(scope="session")
 def evseq(pytestconfig: pytest.Config) -> Qualifier:
     """Qualify a target or a model in memory with event scripts: `evseq.assert_qualified(model)`."""
-    written = pytestconfig.stash[_SESSION].candidates
+    written = pytestconfig.stash[_SESSION].found.candidates
     return Qualifier(config=_chosen(pytestconfig), settings=_settings(pytestconfig), written=written)
-
-
-def _arms(case: CaseArms) -> _Arms:
-    return frozenset(case.arms.items())
 
 
 def _chosen(config: pytest.Config) -> Config:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
+from evseq.part import Part, ScriptResult
 from evseq.replay.opening import UnusableError
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
+from evseq.stamp import stamp
 from evseq.verdict.known import Entry, known_file, marked, read_known
 from evseq.verdict.label import Label, label
 from evseq.verdict.result import Case, Forwards
@@ -31,14 +33,15 @@ if TYPE_CHECKING:
     from evseq.replay.targets import Targets
     from evseq.verdict.standard import Accepted, Missing
 
-__all__ = ["Run", "ScriptResult", "Settings", "Watcher", "observed_cases"]
+__all__ = ["Run", "Settings", "observed_cases"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How to run. `only` filters arms; `record` is a folder that keeps recordings; `goldens` are the terms for them.
 
-    `known` is a file of known failures; without one, each script's folder is asked for `known.yaml`.
+    `known` is a file of known failures; without one, each script's folder is asked for `known.yaml`. `workers` are
+    processes that share the scripts; they are started as `multiprocessing` does, so a program guards its main module.
     """
 
     mode: str = "pairwise"
@@ -47,28 +50,7 @@ class Settings:
     record: Path | None = None
     goldens: Terms = field(default_factory=Terms)
     known: Path | None = None
-
-
-class Watcher(Protocol):
-    """What a front end is told while cases run."""
-
-    def planned(self, cases: int) -> None:
-        """Tell how many cases will run; once, before any does."""
-
-    def started(self, script: str, target: str) -> None:
-        """Tell that a script begins on a target."""
-
-    def finished(self, case: Case) -> None:
-        """Tell how a case ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptResult:
-    """One script on one target, and the candidates for goldens it wrote."""
-
-    cases: tuple[Case, ...]
-    forwards: Forwards
-    candidates: tuple[str, ...] = ()
+    workers: int = 1
 
 
 class Run:
@@ -114,17 +96,17 @@ class Run:
         target = self.target(text)
         return cases(script, target.description, engine=target.name, mode=self.settings.mode, only=self.settings.only)
 
-    def check(self, work: Sequence[tuple[Script, str, Sequence[CaseArms]]]) -> None:
+    def check(self, parts: Sequence[Part]) -> None:
         """Refuse what cannot be done before any weight is loaded.
 
         Raises ScriptError with the problems of all scripts; UsageError where nothing could be kept that is asked for.
         """
-        self._check_writing([(script, text) for script, text, _ in work])
+        self._check_writing([(part.script, part.target) for part in parts])
         problems: list[Problem] = []
-        for script, text, chosen in work:
-            target = self.target(text)
+        for part in parts:
+            target = self.target(part.target)
             try:
-                lowering.lower(script, chosen, description=target.description, tokenize=target.tokenize)
+                lowering.lower(part.script, part.chosen, description=target.description, tokenize=target.tokenize)
             except ScriptError as error:
                 problems += error.problems
         if problems:
@@ -142,9 +124,16 @@ class Run:
             self._known[file] = read_known(file)
         return self._known[file]
 
-    def run_script(
-        self, script: Script, text: str, chosen: Sequence[CaseArms], *, watch: Watcher | None = None
-    ) -> ScriptResult:
+    def play(self, part: Part) -> ScriptResult:
+        """Run the cases of a part, as `run_script` does."""
+        return self.run_script(part.script, part.target, part.chosen)
+
+    def stamp(self, part: Part) -> str:
+        """Return the stamp that the result of a part would have now. The model is opened, nothing is played."""
+        assert self._shelf is not None
+        return self._stamp(part, self._shelf.find(part.script, self.target(part.target)))
+
+    def run_script(self, script: Script, text: str, chosen: Sequence[CaseArms]) -> ScriptResult:
         """Lower, ask the oracle, play and judge the chosen cases of one script on one target.
 
         Where candidates for goldens are asked for, the script's is written last.
@@ -154,6 +143,7 @@ class Run:
         assert self._shelf is not None
         self._check_writing([(script, text)])  # pytest runs one script at a time
         target = self.target(text)
+        target.begin()
         shelved = self._shelf.find(script, target)
         forced = self._forced(shelved)
         group = self._observed(script, target, chosen, forced)
@@ -174,13 +164,26 @@ class Run:
         if shelved is not None:
             result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
         entries = self.known(script)
-        result = replace(result, cases=tuple(marked(case, entries) for case in result.cases))
-        if watch:
-            for case in result.cases:
-                watch.finished(case)
+        result = replace(
+            result,
+            cases=tuple(marked(case, entries) for case in result.cases),
+            stamp=self._stamp(Part(script=script, target=text, chosen=tuple(chosen)), shelved),
+        )
         if shelved is not None and self.settings.goldens.update and group.broken is None:
             result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
         return result
+
+    def _stamp(self, part: Part, shelved: Shelved | None) -> str:
+        assert self._shelf is not None
+        return stamp(
+            part,
+            identity=self._shelf.identity(self.target(part.target)),
+            threads=self.settings.threads,
+            record=self.settings.record,
+            goldens=self.settings.goldens,
+            shelved=shelved,
+            known=self.known(part.script),
+        )
 
     def _witnessed(self, cases: tuple[Case, ...], group: Group, target: Target, shelved: Shelved) -> tuple[Case, ...]:
         """Compare the rounding of a script that has a golden with what it was on machines of this kind."""
@@ -257,12 +260,13 @@ def observed_cases(
     for called, case, observed in zip(labels, chosen, group.recordings, strict=True):
         if observed is None:
             ended.append(unreferenced(script, case, called, str(group.broken)))
-        elif isinstance(observed, str) or group.references is None:
+        elif isinstance(observed, str) or (references := group.held_to(observed.plan)) is None:
             ended.append(unsupported(script, case, called, str(observed)))
         else:
             evidence = Evidence(
                 recording=observed,
-                references=group.references,
+                references=references,
+                plain=group.references,
                 script=script,
                 description=description,
                 golden=golden,
@@ -270,7 +274,7 @@ def observed_cases(
             ended.append(judge(evidence, called))
     told = explained(ended)
     work = group.work
-    forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference)
+    forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference, once=work.once)
     return ScriptResult(cases=told, forwards=forwards)
 
 

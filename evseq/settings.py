@@ -23,6 +23,9 @@ MOST_THREADS = 1024
 MOST_SECONDS = 86400
 """A day; who waits longer has no timeout."""
 
+MOST_WORKERS = 64
+"""Each is a process with torch and the models in it."""
+
 SELECTIONS = ("pairwise", "all")
 """Ways to choose combinations of arm values."""
 
@@ -55,6 +58,7 @@ class Setting:
     read: Callable[[Any], Any]
     help: str
     metavar: str = ""
+    short: str = ""
     many: bool = False
     switch: bool = False
 
@@ -134,13 +138,11 @@ def _switch(raw: Any) -> bool:
     return bool(raw)
 
 
-def _count(raw: Any) -> int:
+def _count(raw: Any, *, what: str, most: int, why: str) -> int:
     if isinstance(raw, str) and raw.isdecimal() and raw.isascii():
         raw = int(raw)
-    if type(raw) is not int or not 1 <= raw <= MOST_THREADS:
-        raise ValueError(
-            f"{raw!r} is no number of threads\n  help: use a whole number from 1 to {MOST_THREADS}; 1 repeats best"
-        )
+    if type(raw) is not int or not 1 <= raw <= most:
+        raise ValueError(f"{raw!r} is no number of {what}\n  help: use a whole number from 1 to {most}; {why}")
     return raw
 
 
@@ -197,16 +199,25 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting(
                 name="threads",
                 default=1,
-                read=_count,
+                read=partial(_count, what="threads", most=MOST_THREADS, why="1 repeats best"),
                 metavar="N",
                 help="Threads of torch. One repeats to the last bit; two on busy cores may be far slower.",
+            ),
+            Setting(
+                name="workers",
+                default=1,
+                read=partial(_count, what="workers", most=MOST_WORKERS, why="a core each is plenty"),
+                metavar="N",
+                short="n",
+                help="Processes that share the scripts, each with the models it needs. Times aside, what is told and "
+                "written is the same for any number.",
             ),
             Setting(
                 name="jsonl",
                 default=None,
                 read=_path,
                 metavar="FILE",
-                help="Also write the run as JSON lines: one line for the run, one for each case, a summary.",
+                help="Also write the run as JSON lines: one line for the run, each case and each script, a summary.",
             ),
             Setting(
                 name="record",

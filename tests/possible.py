@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from evseq.cache.fields import FIELDS
 from evseq.cache.regions import ERRORS, Region
 from evseq.script import events as ev
 from evseq.script.document import Ids, Random, RowSource, Script, Text
@@ -57,7 +58,8 @@ class Writer:
         """Draw a script."""
         self.prefill("main")
         kinds = [self.next, self.ids, self.beams, self.crop, self.fork, self.save, self.load, self.refuse, self.again]
-        more = [*kinds, self.damage, self.greedy, self.too_much, self.speculate, self.leave, self.enter, self.rounds]
+        files = [self.damage, self.forge]
+        more = [*kinds, *files, self.greedy, self.too_much, self.speculate, self.leave, self.enter, self.rounds]
         for kind in self.draw(st.lists(st.sampled_from(more), max_size=9)):
             kind(self.draw(st.sampled_from(sorted(self.sessions))))
         for file in self.saved:
@@ -238,6 +240,13 @@ class Writer:
             file, region = self.draw(st.sampled_from(sorted(self.saved))), self.draw(st.sampled_from(Region))
             told = ev.Expect(malformed=ERRORS[region].__name__)
             self.events.append(ev.Reload(from_=file, as_=self.new("none"), damage=region, expect=told))
+
+    def forge(self, _: str) -> None:
+        """Ask for a file that says something else in one field."""
+        if self.saved:
+            file, field = self.draw(st.sampled_from(sorted(self.saved))), self.draw(st.sampled_from(list(FIELDS)))
+            refused = ev.Expect(refused=field)
+            self.events.append(ev.Reload(from_=file, as_=self.new("none"), forged=field, expect=refused))
 
     def again(self, on: str) -> None:
         """Free a session; if it is the only one, fill its buffers again."""

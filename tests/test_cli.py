@@ -70,7 +70,7 @@ class TestRun:
     def test_json_lines_agree_with_the_exit_code(self, here: Path) -> None:
         assert main(["run", ".", "-q", "--target", "reference:full", "--jsonl", "run.jsonl"]) == Exit.PASSED
         lines = [json.loads(line) for line in (here / "run.jsonl").read_text().splitlines()]
-        assert [line["type"] for line in lines] == ["run", "case", "case", "summary"]
+        assert [line["type"] for line in lines] == ["run", "case", "case", "script", "summary"]
         assert (lines[-1]["passed"], lines[-1]["exit"]) == (2, 0)
         assert lines[0]["settings"] == {
             "arms": "pairwise",
@@ -294,6 +294,7 @@ class TestConfig:
             f"arms                    all                        {here}/pyproject.toml:2",
             "arm                     -                          default",
             "threads                 2                          EVSEQ_THREADS",
+            "workers                 1                          default",
             "jsonl                   -                          default",
             "record                  -                          default",
             "known                   -                          default",

@@ -92,6 +92,7 @@ class TestProject:
             "arms": "default",
             "arm": "pyproject.toml:15",
             "threads": "pyproject.toml:9",
+            "workers": "default",
             "jsonl": "pyproject.toml:14",
             "record": "default",
             "known": "default",
@@ -129,7 +130,7 @@ class TestProject:
                 "[tool.evseq]\nzzz = 2\n",
                 (
                     "pyproject.toml:2: [tool.evseq]: unknown key 'zzz'\n"
-                    "  help: known are target, arms, arm, threads, jsonl, record, known, goldens, "
+                    "  help: known are target, arms, arm, threads, workers, jsonl, record, known, goldens, "
                     "revision, require-goldens, golden-form, golden-timeout, cache, targets"
                 ),
             ),
@@ -206,9 +207,9 @@ class TestEnvironment:
                 "EVSEQ_",
                 (
                     "no setting has this variable\n"
-                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_JSONL, EVSEQ_RECORD, "
-                    "EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, "
-                    "EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
+                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_WORKERS, EVSEQ_JSONL, "
+                    "EVSEQ_RECORD, EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, "
+                    "EVSEQ_GOLDEN_FORM, EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
                 ),
             ),
             (

@@ -57,6 +57,20 @@ class TestSlotsKept:
         assert [mixed.slots(layer, fed=9, layout=layout()) for layer in (WIDE, SLIDING)] == [20, 4]
 
 
+class TestSeen:
+    @pytest.mark.parametrize(("here", "seen"), [(3, []), (4, [3]), (6, [3, 4, 5]), (7, []), (10, [7, 8, 9])])
+    def test_a_chunk_is_counted_from_the_first_token_and_sees_nothing_before_it(
+        self, here: int, seen: list[int]
+    ) -> None:
+        chunked = Layer(kv_heads=2, head_dim=4, window=4, chunked=True)
+        assert [place for place in range(3, here) if chunked.sees(place, here=here, first=3)] == seen
+
+    def test_a_state_alone_keeps_and_shows_no_slot(self) -> None:
+        state = Layer(kv_heads=0, head_dim=0, recurrent=True)
+        assert not state.sees(3, here=4, first=0)
+        assert kind(full=Keep.CAPACITY).slots(state, fed=9, layout=layout()) == 0
+
+
 class TestGeometry:
     @staticmethod
     def of(*windows: int | None, counts: WindowCounts = WindowCounts.POSITIONS) -> Geometry:

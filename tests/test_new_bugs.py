@@ -16,6 +16,7 @@ CAUGHT = {
     Bug.BEAM: ("planted.faults:values_not_selected", r"13:5: append: row 'a' index 5: parity: "),
     Bug.REUSE: ("planted.faults:restore_recomputes", r"15:5: reload: row 'a' index 0: reuse: "),
     Bug.WINDOW: ("planted.faults:window_too_wide", r"15:5: append: row '[ab]' index \d+: parity: "),
+    Bug.LOSSY: ("reference:full+packed-not-selected", r"18:5: append: row 'x' index \d+: solo: "),
     Bug.CALLER: ("planted.faults:mask_ignored", r"14:5: prefill: row 'meant' index 0: parity: "),
 }
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import pytest
 from evseq.cache.damage import NotWritable
 from evseq.errors import TargetError, UsageError
 from evseq.geometry import Description, Dtype
+from evseq.part import ScriptResult
 from evseq.pipeline import Settings, run
 from evseq.verdict.result import Case, Exit, Outcome
 from planted.second import Second
@@ -61,6 +62,9 @@ class Watching:
     told: list[str] = field(default_factory=list)
     finished_: list[Case] = field(default_factory=list)
 
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        self.told.append(f"{len(results)} kept")
+
     def planned(self, cases: int) -> None:
         self.told.append(f"{cases} planned")
 
@@ -72,6 +76,9 @@ class Watching:
         self.told.append(case.id)
         if len(self.finished_) == self.stop_at:
             raise KeyboardInterrupt
+
+    def ended(self, result: ScriptResult) -> None:
+        self.told.append(f"{len(result.cases)} ended")
 
 
 class TestBroken:
@@ -151,14 +158,17 @@ class TestRecord:
 
 
 class TestInterrupted:
-    def test_finished_cases_are_kept(self) -> None:
+    def test_finished_cases_are_kept_and_the_others_cancelled(self) -> None:
         watching = Watching(stop_at=3)
+        scripts = [script(ONE, name="one"), script(ARMS, name="arms"), script(ONE, name="two")]
 
-        result = played([script(ONE, name="one"), script(ARMS, name="arms")], FULL, only={}, watch=watching)
+        result = played(scripts, FULL, only={}, watch=watching)
 
         assert (result.interrupted, result.exit) == (True, Exit.INTERRUPTED)
         assert list(result.cases) == watching.finished_
-        assert [case.script for case in result.cases] == ["one", "arms", "arms"]
+        assert [case.script for case in result.cases] == ["one", "arms", "arms", "arms", "arms"]
+        assert result.cancelled == (f"two[][{FULL}]",)
+        assert watching.told[-1] == "4 ended"
 
     def test_an_interrupt_in_an_engine_ends_the_run_too(self) -> None:
         scripts = [script(ONE, name="one"), script(ONE, name="two")]
@@ -167,6 +177,7 @@ class TestInterrupted:
 
         assert result.exit is Exit.INTERRUPTED
         assert [case.target for case in result.cases] == [FULL, FULL]
+        assert [case.partition("[")[0] for case in result.cancelled] == ["one", "two"] * 2
 
     def test_a_watcher_is_told_everything_in_order(self) -> None:
         watching = Watching()
@@ -177,8 +188,10 @@ class TestInterrupted:
             "2 planned",
             f"one on {FULL}",
             f"one[float64][{FULL}]",
+            "1 ended",
             f"two on {FULL}",
             f"two[float64][{FULL}]",
+            "1 ended",
         ]
         assert tuple(watching.finished_) == result.cases
 

@@ -21,6 +21,9 @@ WINDOWED = refusals(find("reference:window").describe())
 ONLY_FIXED = {"cache.shapes"}
 """Fields that only a cache with room can differ in."""
 
+ONLY_ROUNDED = {"cache.quantisation"}
+"""Fields that only a cache has that rounds what it holds."""
+
 ELSEWHERE = {"numeric.device"}
 """Fields that take a machine with more than one of them."""
 
@@ -28,7 +31,7 @@ ELSEWHERE = {"numeric.device"}
 @cache
 def judged(target: str, field: str) -> Result:
     scripts = SCRIPTS if target == "reference:full" else WINDOWED
-    kinds = ("fixed",) if field in ONLY_FIXED else ("growing",)
+    kinds = ("fixed",) if field in ONLY_FIXED else ("quantised",) if field in ONLY_ROUNDED else ("growing",)
     return run([scripts[field]], [target], settings=Settings(only={**ARMS, "cache": kinds}))
 
 
@@ -39,7 +42,7 @@ def test_no_field_is_without_a_mutation() -> None:
 def test_no_field_of_anything_alive_is_without_a_script() -> None:
     unreachable = {name for name, mutation in MUTATIONS.items() if mutation.reach is Reach.RECORD}
     assert SCRIPTS.keys() == FIELDS.keys() - unreachable
-    assert unreachable == {"numeric.library", "cache.quantisation", "format.version"}
+    assert unreachable == {"numeric.library", "format.version"}
 
 
 def test_what_follows_from_a_mutation_are_fields_too() -> None:

@@ -57,6 +57,12 @@ class TestRead:
     def test_what_is_no_number_of_threads_is_refused(self, raw: Any) -> None:
         assert refused("threads", raw).startswith(f"{raw!r} is no number of threads")
 
+    @pytest.mark.parametrize("raw", [0, 65, "two"])
+    def test_what_is_no_number_of_workers_is_refused(self, raw: Any) -> None:
+        assert refused("workers", raw) == (
+            f"{raw!r} is no number of workers\n  help: use a whole number from 1 to 64; a core each is plenty"
+        )
+
     @pytest.mark.parametrize("raw", ["product", 3])
     def test_an_unknown_selection_is_refused(self, raw: Any) -> None:
         assert refused("arms", raw) == f"{raw!r} selects no cases\n  help: use pairwise or all"

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
-from evseq.audit.crew import bare, done
 from evseq.cache.fields import FIELDS
 from evseq.cache.identity import Difference, Identity, compare
+from evseq.crew import done
 from evseq.errors import ScriptError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault, Side
@@ -155,14 +155,14 @@ def main() -> int:
     arguments.add_argument("-n", dest="workers", type=int, default=1, help="processes that share the work")
     given = arguments.parse_args()
     names = given.faults or list(FAULTS)
-    proofs = dict(done(bare(prove), names, workers=given.workers))
+    proofs = dict(done(prove, names, workers=given.workers))
     for _, proof in sorted(proofs.items()):
         print(
             f"{word(proof.holds)}  {proof.fault}: {told(proof.named)}; as it is {told(proof.intact)}; "
             f"without the check {told(proof.unchecked)}; without the event {told(proof.uneventful)}"
         )
     pairs = [] if given.faults else list(field_pairs())
-    fields = dict(done(bare(prove_field), pairs, workers=given.workers))
+    fields = dict(done(prove_field, pairs, workers=given.workers))
     for _, field in sorted(fields.items()):
         print(
             f"{word(field.holds)}  {field.name} in {field.script}: as it is {told(field.intact)}; "

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from evseq.audit.bench import bench
 from evseq.audit.cover import missed, smallest
-from evseq.audit.crew import done
 from evseq.audit.drawing import REPEATED
 from evseq.audit.healthy import Alarm, Healthy, Sound
 from evseq.audit.trial import Trial, Tried, planted
+from evseq.crew import done_with
 from evseq.engines.registry import targets
 from evseq.faults.catalogue import FAULTS
 from evseq.golden.terms import Terms
@@ -207,12 +207,12 @@ def audit(named: Sequence[str], settings: Settings, *, suite: Sequence[str], wat
     interrupted = False
     watch.planned(len(work))
     try:
-        for number, result in done(shop, work, workers=settings.workers):
+        for number, result in done_with(shop, work, workers=settings.workers):
             ended[number] = result
             watch.finished(result)
         again = {} if settings.faults or settings.full else _again(work, ended, scripts)
         watch.planned(len(work) + len(again))
-        for number, result in done(shop, list(again.values()), workers=settings.workers):
+        for number, result in done_with(shop, list(again.values()), workers=settings.workers):
             place = list(again)[number]
             ended[place] = _both(ended[place], result)
             watch.finished(result)

@@ -59,8 +59,9 @@ def claimed_cache(
         kind=kind.name,
         shapes=shapes,
         lengths={row.name: len(row.tokens) for row in rows},
-        visible={row.name: _visible(row, description.geometry, layout) for row in rows},
+        visible={row.name: _visible(row, description.shown(layout.cache), layout) for row in rows},
         eviction=_first_slots(description=description, layout=layout, furthest=max(fed, furthest or 0)),
+        quantisation=dict(kind.quantisation) or None,
     )
 
 
@@ -73,20 +74,21 @@ def cache_identity(
     lengths: Mapping[str, int],
     visible: Mapping[str, Sequence[int]],
     eviction: Sequence[int],
+    quantisation: Scalar = None,
 ) -> dict[str, Scalar]:
     """Return the cache fields.
 
     `shapes` are those of the keys, [row, kv_head, slot, head_dim] per layer; `lengths` real tokens by row, in batch
     order; `visible` by row, per layer, how many cached tokens the row's next query attends to; `eviction` the first
-    slot each layer still holds.
+    slot each layer still holds; `quantisation` how numbers are rounded, None where they are held as computed.
     """
-    geometry = description.geometry
+    shown = description.shown(kind).layers
     return {
         "cache.kind": kind,
         "cache.shapes": [list(shape) for shape in shapes],
         "cache.dtype": dtype,
-        "cache.quantisation": None,  # no kind of promise `exact` has one
-        "window.policy": [_policy(layer, geometry.window_counts) for layer in geometry.layers],
+        "cache.quantisation": quantisation,
+        "window.policy": [_policy(layer, description.geometry.window_counts) for layer in shown],
         "cache.length": [[row, length] for row, length in lengths.items()],
         "cache.visible": [[row, list(layers)] for row, layers in visible.items()],
         "cache.eviction": list(eviction),
@@ -111,11 +113,20 @@ def _first_slots(*, description: Description, layout: Layout, furthest: int) -> 
     A layer forgets when it is fed, and no crop brings back what it forgot.
     """
     kind = _kind(description, layout)
-    return [max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) for layer in description.geometry.layers]
+    return [
+        max(0, furthest - kind.slots(layer, fed=furthest, layout=layout)) if layer.attends else 0
+        for layer in description.geometry.layers
+    ]
 
 
 def _policy(layer: Layer, counts: WindowCounts) -> str:
-    return "every slot" if layer.window is None else f"{layer.window} {counts.value}"
+    if layer.window is None:
+        kept = "every slot" if layer.attends else "no slot"
+    elif layer.sinks:
+        kept = f"{layer.sinks} first, {layer.window} {counts.value}"
+    else:
+        kept = f"chunks of {layer.window} {counts.value}" if layer.chunked else f"{layer.window} {counts.value}"
+    return f"{kept}, and a state" if layer.recurrent else kept
 
 
 def _visible(row: RequestRow, geometry: Geometry, layout: Layout) -> list[int]:
@@ -124,10 +135,10 @@ def _visible(row: RequestRow, geometry: Geometry, layout: Layout) -> list[int]:
     position = slot if numbering(geometry, layout) == PositionRule.SLOT else len(row.tokens)
     match geometry.window_counts:
         case WindowCounts.POSITIONS:
-            distances = [position - held for held in row.positions]
+            here, places = position, list(row.positions)
         case WindowCounts.SLOTS:
-            distances = [slot - held for held, real in enumerate(row.mask) if real]
+            here, places = slot, [held for held, real in enumerate(row.mask) if real]
         case counts:
             assert_never(counts)
-    windows = [layer.window for layer in geometry.layers]
-    return [sum(window is None or distance < window for distance in distances) for window in windows]
+    first = places[0] if places else here
+    return [sum(layer.sees(place, here=here, first=first) for place in places) for layer in geometry.layers]

@@ -138,7 +138,7 @@ _MUTATIONS = (
         how="keys and values are kept in bfloat16",
         mirrored=True,
     ),
-    Mutation(field="cache.quantisation", reach=Reach.RECORD, how="no cache kind quantises yet"),
+    Mutation(field="cache.quantisation", reach=Reach.ENGINE, how="keys and values are rounded to fewer bits"),
     Mutation(
         field="window.policy",
         reach=Reach.ENGINE,

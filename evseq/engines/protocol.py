@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from evseq.cache.claim import RequestRow
 from evseq.cache.guard import Admitted, Refused
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import Sealed, SealedKind
@@ -17,7 +18,21 @@ from evseq.cache.state import CacheState, Scalar
 from evseq.geometry import Description, Dtype, Layout
 from evseq.history import Path
 
-__all__ = ["Batch", "CacheView", "Engine", "Joining", "LayerView", "Loader", "Probe", "Reader", "Rule", "Session"]
+__all__ = [
+    "Batch",
+    "CacheView",
+    "Declaring",
+    "Drawn",
+    "Engine",
+    "Joining",
+    "LayerView",
+    "Loader",
+    "Pool",
+    "Probe",
+    "Reader",
+    "Rule",
+    "Session",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +145,15 @@ class Joining(Protocol):
         ...
 
 
+@runtime_checkable
+class Declaring(Protocol):
+    """An engine that offers cache kinds of promise `masked`. It is no part of `Engine`: most offer none."""
+
+    def uncached_under(self, path: Path, cache: str) -> Float[Tensor, "position vocab"]:
+        """Run one row without any cache, under what the kind `cache` declares of each token: how seen, how held."""
+        ...
+
+
 class Rule(Protocol):
     """Who may go on from a cache. An engine that has a rule of its own carries it as its attribute `reuse`."""
 
@@ -146,12 +170,44 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What a pool gives for a request: a session that holds its first `columns` columns, pads included; None for none.
+
+    Every row has a token behind them, which is still to be fed: only a forward gives its logits.
+    """
+
+    session: Session | None
+    columns: int
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """What sessions held that ended. An engine that declares `Capability.POOL` carries one as its attribute `pool`.
+
+    What was kept belongs to the model, adapters and numbers that filled it, to the salt and to the tokens with their
+    positions up to each of its own. Nothing here forwards a token.
+    """
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+    def keep(self, session: Session, rows: Sequence[RequestRow], *, salt: str | None) -> None:
+        """Take what `session` holds of `rows`, which it was fed; its layout is `pooled`. It is not used any more."""
+        ...
+
+    def draw(self, layout: Layout, rows: Sequence[RequestRow], *, salt: str | None) -> Drawn:
+        """Open a session of `layout` with as many first columns of `rows` as are kept, whoever they were kept from."""
+        ...
+
+
 @runtime_checkable
 class Engine(Protocol):
     """A decoder with its weights loaded in one dtype.
 
-    An engine may carry a `Rule` as `reuse`, which then decides in place of evseq's own guard, and a `Reader` as
-    `unseal` in place of evseq's own. They are no members of this protocol, for most engines leave both to evseq.
+    An engine may carry a `Rule` as `reuse`, which then decides in place of evseq's own guard, a `Reader` as `unseal` in
+    place of evseq's own, and a `Pool` as `pool`. They are no members of this protocol, for most engines have none.
     """
 
     @property

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from evseq.engines.protocol import Batch
 from evseq.faults.broken import BrokenSession, Logits
 from evseq.faults.fault import ANY, AT_ONCE, Area, fault
-from evseq.faults.inside import layers, raw, views
+from evseq.faults.inside import layers, lengths, raw, views
 from evseq.faults.needs import known_inside, layered
+from evseq.faults.serialize import Restored
 from evseq.verdict.result import Check
 
 
@@ -172,3 +173,17 @@ class SelectBeforeFirstIsLost(BrokenSession):
     def select(self, parents: Sequence[int]) -> None:
         self.inner.select(parents if self.selected else [0] * len(parents))
         self.selected = True
+
+
+@fault(
+    area=Area.BEAM,
+    report="huggingface/transformers#46612",
+    catches=("beams-after-reload", "beam-select", Check.ACCOUNTING),
+    shows=ANY,
+)
+class RestoredBeamsStay(Restored):
+    """A restored cache goes by another name, which a permutation passes over."""
+
+    def select(self, parents: Sequence[int]) -> None:
+        rows = len(lengths(self))
+        self.inner.select(range(rows) if self.restored and len(parents) == rows else parents)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Self
 
 from jaxtyping import Float
 from torch import Tensor
 
+from evseq.cache.claim import RequestRow
 from evseq.cache.state import CacheState, Scalar
-from evseq.engines.protocol import Batch, CacheView, Engine, Probe, Session
+from evseq.engines.protocol import Batch, CacheView, Drawn, Engine, Pool, Probe, Session
 from evseq.geometry import Dtype, Layout
 from evseq.history import Path
 
@@ -136,6 +138,32 @@ class BrokenEngine:
     def open(self, layout: Layout) -> Session:
         """Open a broken session."""
         return self.session(self.inner.open(layout), self)
+
+    @property
+    def pool(self) -> Pool:
+        """The healthy engine's pool, where it has one, that keeps and opens broken sessions."""
+        inner: Any = self.inner
+        return _BrokenPool(inner.pool, self)
+
+
+class _BrokenPool:
+    """A healthy pool; sessions it opens are broken."""
+
+    def __init__(self, inner: Pool, engine: BrokenEngine) -> None:
+        self.inner = inner
+        self.engine = engine
+
+    def clear(self) -> None:
+        self.inner.clear()
+
+    def keep(self, session: Session, rows: Sequence[RequestRow], *, salt: str | None) -> None:
+        self.inner.keep(_inside(session), rows, salt=salt)
+
+    def draw(self, layout: Layout, rows: Sequence[RequestRow], *, salt: str | None) -> Drawn:
+        drawn = self.inner.draw(layout, rows, salt=salt)
+        return (
+            drawn if drawn.session is None else replace(drawn, session=self.engine.session(drawn.session, self.engine))
+        )
 
 
 def _inside(session: Session) -> Session:

@@ -12,16 +12,20 @@ from evseq.faults import (
     crop,
     dtype,
     fork,
+    guard,
     hybrid,
+    lossy,
     mask,
     memory,
     multimodal,
     order,
+    pool,
     positions,
     reuse,
     rope,
     rows,
     serialize,
+    state,
     static,
     window,
 )
@@ -37,12 +41,15 @@ ROOMS = (
     crop,
     fork,
     reuse,
+    pool,
     serialize,
     dtype,
+    lossy,
     rope,
     chunk,
     static,
     hybrid,
+    state,
     multimodal,
     memory,
     rows,
@@ -52,5 +59,6 @@ ROOMS = (
 
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {found.name: found for room in ROOMS for found in vars(room).values() if isinstance(found, Fault)}
+    | dict(guard.LEFT_OUT)
 )
 """What `TARGET+NAME` may name."""

@@ -104,3 +104,70 @@ class ChunkOfPadsCounted(BrokenSession):
         if kept is None or moved.positions is None:
             return self.inner.prefill(batch)
         return self.inner.prefill(replace(batch, positions=moved.positions.where(begun, kept)))
+
+
+@fault(
+    area=Area.CHUNK,
+    report="meta-llama/llama#899",
+    catches=("long-draft", "append", Check.PARITY),
+    shows=ANY,
+)
+class NineAtOnce(BrokenSession):
+    """Of more than eight tokens appended in one forward, those behind the eighth are a thousandth off."""
+
+    def append(self, batch: Batch) -> Logits:
+        logits = self.inner.append(batch)
+        logits[:, 8:] *= 1.001
+        return logits
+
+
+@fault(
+    area=Area.CHUNK,
+    report="meta-llama/llama#899",
+    catches=("every-split", "append", Check.PARITY),
+    shows=ANY,
+)
+class SquareMask(BrokenSession):
+    """Where exactly as many tokens are appended as are held the mask is square, and what is held is not seen."""
+
+    def append(self, batch: Batch) -> Logits:
+        if batch.tokens.shape[1] == fed(self) > 1:
+            scale(self, lambda positions: positions >= 0)
+        return self.inner.append(batch)
+
+
+@fault(
+    area=Area.CHUNK,
+    report="tenstorrent/tt-metal#54413",
+    catches=("lengths-swept", "append", Check.PARITY),
+    shows=ANY,
+)
+class LengthSixteen(BrokenSession):
+    """A prompt of exactly sixteen tokens leaves its last column zero."""
+
+    def prefill(self, batch: Batch) -> Logits:
+        logits = self.inner.prefill(batch)
+        if batch.tokens.shape[1] == 16:
+            scale(self, lambda positions: positions == 15)
+        return logits
+
+
+@fault(
+    area=Area.CHUNK,
+    report="tenstorrent/tt-metal#48899",
+    catches=("long-tail", "append", Check.PARITY),
+    shows=ANY,
+)
+class TailForgetsChunk(BrokenSession):
+    """Thirty steps behind several tokens that came in one forward, the newest of those is not seen any more."""
+
+    newest = 0
+    steps = 0
+
+    def append(self, batch: Batch) -> Logits:
+        if batch.tokens.shape[1] > 1:
+            self.newest, self.steps = min(lengths(self)) + batch.tokens.shape[1] - 1, 0
+        self.steps += 1
+        if self.newest and self.steps > 30:
+            scale(self, lambda positions: positions == self.newest)
+        return self.inner.append(batch)

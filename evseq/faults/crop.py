@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from evseq.engines.protocol import Batch
-from evseq.faults.broken import BrokenSession, Logits
-from evseq.faults.fault import ANY, FULL, SLIDING, Area, fault
+from evseq.cache.guard import Admitted, Refused, admit
+from evseq.cache.identity import Identity
+from evseq.engines.protocol import Batch, Session
+from evseq.faults.broken import BrokenEngine, BrokenSession, Forward, Logits
+from evseq.faults.fault import ANY, FULL, SLIDING, Area, Side, fault
 from evseq.faults.inside import layers, scale, shifted, views, window
 from evseq.faults.needs import in_reference, known_inside, layered, sliding
 from evseq.verdict.result import Check
@@ -181,3 +184,66 @@ class UnevenCropEvened(BrokenSession):
         held = self.inner.probe().lengths
         fewest = min(have - keep for have, keep in zip(held, lengths, strict=True))
         self.inner.crop([have - fewest for have in held])
+
+
+@fault(
+    area=Area.CROP,
+    report="Blaizzy/mlx-vlm#1715",
+    catches=("crop-in-fork", "crop", Check.ISOLATION),
+    shows=ANY,
+)
+class CropOfForkMovesSource(BrokenSession):
+    """A rollback in a fork halves its source's newest token."""
+
+    source: BrokenSession | None = None
+
+    def fork(self) -> Session:
+        twin = self.twin()
+        twin.source = self
+        return twin
+
+    def crop(self, lengths: Sequence[int]) -> None:
+        self.inner.crop(lengths)
+        if self.source is not None:
+            scale(self.source, lambda positions: positions == positions.amax(dim=1, keepdim=True), 0.5)
+
+
+class Last(BrokenSession):
+    """Remembers the last column it was fed."""
+
+    last: Batch | None = None
+
+    def feed(self, batch: Batch, forward: Forward) -> Logits:
+        given = batch.positions
+        self.last = replace(
+            batch,
+            tokens=batch.tokens[:, -1:],
+            mask=batch.mask[:, -1:],
+            positions=None if given is None else given[:, -1:],
+        )
+        return forward(batch)
+
+    def fork(self) -> Session:
+        twin = self.twin()
+        if vars(self.engine).pop("hit", False) and self.last is not None:
+            twin.inner.append(self.last)
+        return twin
+
+
+@fault(
+    area=Area.CROP,
+    report="lablup/mlxcel#1760",
+    catches=("prompt-replayed", "reuse", Check.REUSE),
+    shows=ANY,
+    side=Side.REUSE,
+)
+class WholeHitRunsLastAgain(BrokenEngine):
+    """Where all of a prompt is cached its last token is run again, on top of the cache that holds it."""
+
+    session = Last
+
+    def reuse(self, recorded: Identity, asked: Identity) -> Admitted | Refused:
+        """Admit or refuse as evseq's guard."""
+        verdict = admit(recorded, asked)
+        vars(self)["hit"] = isinstance(verdict, Admitted)
+        return verdict

@@ -19,10 +19,12 @@ __all__ = [
     "ALIBI",
     "ANY",
     "AT_ONCE",
+    "FALCON_H1",
     "FULL",
     "GPT2",
     "LEARNED",
     "LEFT",
+    "LFM2",
     "LLAMA",
     "MISTRAL",
     "RIGHT",
@@ -44,6 +46,8 @@ ALIBI = "reference:alibi"
 LLAMA = "transformers:new/llama"
 MISTRAL = "transformers:new/mistral"
 GPT2 = "transformers:new/gpt2"
+LFM2 = "transformers:new/lfm2"
+FALCON_H1 = "transformers:new/falcon_h1"
 """Targets on which faults show."""
 
 ANY: Mapping[str, Mapping[str, str]] = {FULL: {}, LLAMA: {}}

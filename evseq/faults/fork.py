@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from evseq.faults.broken import BrokenEngine, BrokenSession, Logits, Rows
 from evseq.faults.fault import ANY, AT_ONCE, FULL, LLAMA, Area, Side, fault
 from evseq.faults.inside import layers, scale, views
 from evseq.faults.needs import allocates, known_inside
+from evseq.faults.serialize import Restored
 from evseq.geometry import Layout
 from evseq.history import Path
 from evseq.verdict.result import Check
@@ -188,3 +190,40 @@ class CachedCallsMoveUncached(BrokenEngine):
 
     def uncached(self, path: Path) -> Rows:
         return self.inner.uncached(path) + 2.0**-40 * self.opened
+
+
+@fault(
+    area=Area.FORK,
+    report="NVIDIA/TensorRT-LLM#8813",
+    catches=("fork-after-beams", "append", Check.ISOLATION),
+    shows=AT_ONCE,
+    needs=(known_inside, allocates),
+)
+class ForkOfBeamsShares(BrokenSession):
+    """Once beams were chosen, a fork writes into their buffers."""
+
+    selected = False
+
+    def select(self, parents: Sequence[int]) -> None:
+        self.inner.select(parents)
+        self.selected = True
+
+    def fork(self) -> Session:
+        twin = self.twin()
+        if self.selected:
+            share(self, twin)
+        return twin
+
+
+@fault(
+    area=Area.FORK,
+    report="time-series-foundation-models/lag-llama#81",
+    catches=("reset-after-reload", "prefill", Check.ACCOUNTING),
+    shows={FULL: {"cache": "growing"}},
+)
+class RestoredNotCleared(Restored):
+    """A session that came from a file is not cleared by a reset."""
+
+    def reset(self) -> None:
+        if not self.restored:
+            self.inner.reset()

@@ -24,6 +24,7 @@ __all__ = [
     "module",
     "pads",
     "raw",
+    "recurrent",
     "rotary_base",
     "scale",
     "shifted",
@@ -48,6 +49,14 @@ def layers(session: BrokenSession) -> list[Any]:
     """Return the objects that hold `keys` and `values`, one per layer; both may be replaced."""
     own = raw(session)
     return list(own.storages if hasattr(own, "storages") else own.cache.layers)
+
+
+def recurrent(session: BrokenSession) -> list[dict[int, Any]]:
+    """Return the states of recurrent layers by number, those of convolutions and the others; both may be replaced."""
+    held = raw(session).cache.layers
+    return [
+        getattr(layer, name) for layer in held for name in ("conv_states", "recurrent_states") if hasattr(layer, name)
+    ]
 
 
 def module(engine: BrokenEngine) -> nn.Module:

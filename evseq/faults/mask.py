@@ -124,3 +124,17 @@ class FutureSeen(BrokenEngine):
     def uncached(self, path: Path) -> Rows:
         logits = self.inner.uncached(path)
         return logits + 0.01 * logits.sum(dim=0)
+
+
+@fault(
+    area=Area.MASK,
+    report="huggingface/transformers#47651",
+    catches=("pads-swept", "prefill", Check.PARITY),
+    shows=LEFT,
+)
+class ElevenPads(BrokenSession):
+    """With exactly eleven pads a row's first token is masked too."""
+
+    def prefill(self, batch: Batch) -> Logits:
+        first = batch.mask & (batch.mask.cumsum(dim=1) == 1)
+        return self.inner.prefill(replace(batch, mask=batch.mask & ~(first & (pads(batch) == 11)[:, None])))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evseq.engines.protocol import Batch, Probe, Session
-from evseq.faults.broken import BrokenEngine, BrokenSession, Logits
-from evseq.faults.fault import ANY, Area, Side, fault
+from evseq.faults.broken import BrokenEngine, BrokenSession, Forward, Logits
+from evseq.faults.fault import ANY, FULL, LLAMA, Area, Side, fault
 from evseq.faults.needs import layered
 from evseq.history import Path
 from evseq.verdict.result import Check
@@ -157,3 +157,23 @@ class NextPositionAhead(BrokenSession):
         probe = self.inner.probe()
         *others, last = probe.next_positions
         return replace(probe, next_positions=(*others, last + self.stepped))
+
+
+@fault(
+    area=Area.MEMORY,
+    report="ml-explore/mlx-lm#960",
+    catches=("looked-at-only", "probe", Check.ACCOUNTING),
+    shows={FULL: {"cache": "growing"}, LLAMA: {"cache": "dynamic"}},
+    side=Side.ACCOUNTING,
+)
+class BytesOfLastFed(BrokenSession):
+    """Bytes are counted when something is fed: who is asked tells those of whoever was fed last."""
+
+    def feed(self, batch: Batch, forward: Forward) -> Logits:
+        logits = forward(batch)
+        vars(self.engine)["counted"] = self.inner.probe().cache_bytes
+        return logits
+
+    def probe(self) -> Probe:
+        probe = self.inner.probe()
+        return replace(probe, cache_bytes=vars(self.engine).get("counted", probe.cache_bytes))

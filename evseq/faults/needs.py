@@ -18,8 +18,10 @@ __all__ = [
     "in_reference",
     "known_inside",
     "layered",
+    "offers",
     "rotary",
     "sliding",
+    "stateful",
 ]
 
 OWN = "evseq.engines."
@@ -52,6 +54,22 @@ def allocates(loader: Loader) -> str | None:
     """Refuse engines without a cache that is allocated at once."""
     kinds = loader.describe().caches
     return None if any(kind.full is Keep.CAPACITY for kind in kinds) else "no cache of this target is allocated at once"
+
+
+def offers(cache: str) -> Need:
+    """Refuse targets without a cache kind of that name."""
+
+    def need(loader: Loader) -> str | None:
+        known = loader.describe().cache(cache) is not None
+        return None if known else f"this target has no cache kind {cache!r}"
+
+    return need
+
+
+def stateful(loader: Loader) -> str | None:
+    """Refuse decoders without a recurrent layer, and engines whose states are not known."""
+    found = loader.describe().geometry.recurrent
+    return known_inside(loader) if found else "no layer of this target is recurrent"
 
 
 def layered(loader: Loader) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evseq.engines.protocol import Batch, Session
 from evseq.faults.broken import BrokenEngine, BrokenSession, Forward, Logits
 from evseq.faults.fault import ANY, Area, fault
+from evseq.faults.inside import scale
 from evseq.faults.serialize import Restored
 from evseq.geometry import Layout
 from evseq.verdict.result import Check
@@ -64,3 +65,22 @@ class SlowDrift(BrokenSession):
     def append(self, batch: Batch) -> Logits:
         self.steps += 1
         return self.inner.append(batch) * (1 + 1e-9 * self.steps)
+
+
+@fault(
+    area=Area.ORDER,
+    report="vllm-project/vllm#42019",
+    catches=("requests-in-turn", "append", Check.PARITY),
+    shows=ANY,
+)
+class SecondTimeOtherwise(BrokenSession):
+    """A prompt that this engine has answered before is taken from somewhere else, where one of its tokens is weaker."""
+
+    def prefill(self, batch: Batch) -> Logits:
+        logits = self.inner.prefill(batch)
+        answered: set[str] = vars(self.engine).setdefault("answered", set())
+        prompt = str(batch.tokens.tolist())
+        if prompt in answered:
+            scale(self, lambda positions: positions == 0, 0.999)
+        answered.add(prompt)
+        return logits

@@ -285,3 +285,20 @@ class KeyGrowsWhenRead(BrokenEngine):
     def identity(self) -> Mapping[str, Scalar]:
         self.reads += 1
         return {**self.inner.identity(), "model.adapters": [["base", "none", 1.0]] * self.reads}
+
+
+@fault(
+    area=Area.REUSE,
+    report="vllm-project/vllm#9744",
+    catches=("refused-weights", "reload", Check.REFUSAL),
+    shows=ANY,
+    side=Side.GUARD,
+)
+class IdentityReadOnce(BrokenEngine):
+    """What the model is was read when it was loaded: weights, adapters and settings changed since are not noticed."""
+
+    first: Mapping[str, Scalar] | None = None
+
+    def identity(self) -> Mapping[str, Scalar]:
+        self.first = self.first or dict(self.inner.identity())
+        return self.first

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from evseq.engines.protocol import Batch
-from evseq.faults.broken import BrokenSession, Logits
+from evseq.faults.broken import BrokenSession, Forward, Logits
 from evseq.faults.fault import ANY, Area, fault
 from evseq.faults.inside import scale
 from evseq.verdict.result import Check
@@ -92,3 +92,18 @@ class LastRowForgetsInGrownBatch(BrokenSession):
             last = (torch.arange(len(batch.tokens)) == len(batch.tokens) - 1)[:, None]  # row 1
             scale(self, lambda positions: (positions == positions.amax(dim=1, keepdim=True)) & last)
         return self.inner.append(batch)
+
+
+@fault(
+    area=Area.ROW,
+    report="tenstorrent/tt-xla#5940",
+    catches=("eight-rows", "prefill", Check.PARITY),
+    shows=ANY,
+)
+class RowsBehindSixth(BrokenSession):
+    """In a batch of seven rows or more, those behind the sixth are a thousandth off."""
+
+    def feed(self, batch: Batch, forward: Forward) -> Logits:
+        logits = forward(batch)
+        logits[6:] *= 1.001
+        return logits

@@ -182,3 +182,41 @@ class ReloadedBeamMasked(Restored):
             third = (torch.arange(len(batch.tokens)) > 1)[:, None]  # row 1
             scale(self, lambda positions: (positions == 0) & third)
         return self.inner.append(batch)
+
+
+@fault(
+    area=Area.SERIALIZE,
+    report="abetlen/llama-cpp-python#997",
+    catches=("two-saves", "append", Check.PARITY),
+    shows=ANY,
+)
+class OneSlotForSaves(BrokenSession):
+    """There is one place for saved states: a file restores what was saved last, where its shape fits."""
+
+    def export(self) -> CacheState:
+        state = self.inner.export()
+        vars(self.engine)["slot"] = state
+        return state
+
+    def restore(self, state: CacheState) -> None:
+        last: CacheState = vars(self.engine).get("slot", state)
+        shapes = [{name: part.shape for name, part in one.tensors.items()} for one in (last, state)]
+        fits = shapes[0] == shapes[1] and (last.kind, last.scalars) == (state.kind, state.scalars)
+        self.inner.restore(last if fits else state)
+
+
+@fault(
+    area=Area.SERIALIZE,
+    report="ggml-org/llama.cpp#730",
+    catches=("two-saves", "append", Check.PARITY),
+    shows=ANY,
+)
+class SecondSaveHalved(BrokenSession):
+    """What a session saves a second time is not all of what it holds: values come back halved."""
+
+    saves = 0
+
+    def export(self) -> CacheState:
+        self.saves += 1
+        half = 1.0 if self.saves == 1 else 0.5
+        return tensors(self.inner.export(), lambda name, part: part * half if name.endswith("values") else part)

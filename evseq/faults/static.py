@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from evseq.engines.protocol import Batch
 from evseq.engines.reference.caches import Fixed
 from evseq.faults.broken import BrokenSession, Logits
-from evseq.faults.fault import ANY, AT_ONCE, FULL, Area, fault
-from evseq.faults.inside import fed, layers, raw, scale, views
-from evseq.faults.needs import allocates, in_reference, known_inside
+from evseq.faults.fault import ANY, AT_ONCE, FULL, MISTRAL, WINDOW, Area, fault
+from evseq.faults.inside import fed, layers, raw, scale, views, window
+from evseq.faults.needs import allocates, in_reference, known_inside, sliding
 from evseq.verdict.result import Check
 
 
@@ -101,3 +101,20 @@ class RowsByLayout(BrokenSession):
 
     def select(self, parents: Sequence[int]) -> None:
         self.inner.select(parents[: raw(self).layout.rows])
+
+
+@fault(
+    area=Area.STATIC,
+    report="huggingface/transformers#30437",
+    catches=("window-and-capacity", "append", Check.PARITY),
+    shows={WINDOW: {"cache": "fixed", "capacity": "window"}, MISTRAL: {"cache": "static", "capacity": "window"}},
+    needs=(known_inside, allocates, sliding),
+)
+class RoomOfOneWindow(BrokenSession):
+    """A buffer with exactly as much room as the window gives up its oldest token one step early."""
+
+    def append(self, batch: Batch) -> Logits:
+        capacity = raw(self).layout.capacity
+        if capacity == window(self) == fed(self) + batch.tokens.shape[1]:
+            scale(self, lambda positions: positions == 0)
+        return self.inner.append(batch)

@@ -35,7 +35,7 @@ from evseq.script.compose import Keys
 from evseq.script.document import Script
 from evseq.script.library import PATTERN
 from evseq.script.lower import Lowered, lower
-from evseq.script.steps import Feed, Load, Plan
+from evseq.script.steps import Draw, Feed, Load, Plan
 from evseq.verdict.allowance import allowance
 from evseq.verdict.result import Case, Check, Outcome
 
@@ -193,6 +193,8 @@ def _uses(script: Script, lowered: Lowered, rows: Mapping[int, int]) -> tuple[Us
                     feeds: tuple[Feed, ...] = (step,)
                 case Load():
                     feeds = step.feeds
+                case Draw() if step.refused is None:
+                    feeds = (step.whole,)
                 case _:
                     feeds = ()
             for feed in feeds:

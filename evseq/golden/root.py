@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ WITNESS = "witness"
 
 DIGITS = 12
 """Hexadecimal digits of `weights.source` that make the label of a revision nobody named."""
+
+
+LONGEST = 120
+"""Characters of a folder's name; file systems take 255 bytes, and suffixes come behind it."""
 
 
 def _packaged() -> Path:
@@ -116,8 +121,9 @@ def without(target: str, options: Sequence[str]) -> str:
 
 
 def label_of(text: str) -> str:
-    """Return `text` as a word that is a folder's name everywhere."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip(".-") or "model"
+    """Return `text` as a word that is a folder's name everywhere; of a long one the beginning, and a digest of all."""
+    word = re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip(".-") or "model"
+    return word if len(word) <= LONGEST else f"{word[:LONGEST]}-{hashlib.sha256(word.encode()).hexdigest()[:DIGITS]}"
 
 
 def _place(path: Path, suffix: str) -> Place:

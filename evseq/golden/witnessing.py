@@ -12,7 +12,7 @@ import torch
 
 from evseq.cache.canonical import Scalar, canonical
 from evseq.cache.damage import Damage
-from evseq.geometry import Dtype
+from evseq.geometry import Dtype, Promise
 from evseq.golden.histories import Histories
 from evseq.golden.witness import NUMERIC, Errors, name_of, read, rounded, update
 from evseq.replay.group import Group, engine_options
@@ -87,6 +87,9 @@ def _kinds(group: Group, target: Target, numerics: Numerics) -> list[_Kind]:
     kinds: dict[str, _Kind] = {}
     for place, recording in enumerate(group.recordings):
         if not isinstance(recording, Recording) or not any(fed.nodes for fed in recording.fed):
+            continue
+        cache = target.description.cache(recording.plan.cache)
+        if cache is None or cache.promise is not Promise.EXACT:  # rounds beside what its dtype does
             continue
         options = engine_options(recording.plan, target)
         key = (target.text, recording.dtype, tuple(sorted(options.items())))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from evseq.cache.forging import forge
 from evseq.engines.protocol import Engine, Session
 from evseq.errors import EngineError
-from evseq.geometry import Layout
+from evseq.geometry import Layout, Promise
 from evseq.replay.asking import Answer, Claim, ask, ask_live, belongs, force
 from evseq.replay.forcing import Forcing
 from evseq.replay.recording import Asked
@@ -17,6 +19,9 @@ from evseq.script import steps as st
 from evseq.script.events import Process
 
 __all__ = ["answer"]
+
+FORGED = "+forged.cache.safetensors"
+"""The name of a copy that says something else; no script can name a file so."""
 
 
 def answer(stage: Stage, step: st.Load) -> None:
@@ -56,11 +61,20 @@ def _answered(stage: Stage, step: st.Load, claim: Claim) -> tuple[Engine, tuple[
         recorded = belongs(state, engine=live.engine, session=live.session, claim=own, by=live.made)
         return live.engine, live.rows, ask_live(live.session, recorded, engine=live.engine, claim=claim)
     path, rows = stage.file(step.source), stage.saved_rows[step.source]
+    if step.forged and step.refused is not None:
+        path = _forged(path, field=step.refused)
     if step.process is Process.FRESH:
         assert stage.fresh is not None
         engine: Engine = stage.fresh()
         return engine, rows, stage.fresh().ask(path, claim=claim)
     return stage.engine, rows, ask(path, engine=stage.engine, claim=claim)
+
+
+def _forged(path: Path, *, field: str) -> Path:
+    """Write a copy of a sealed file that says another value of one field."""
+    copy = path.with_name(FORGED)
+    forge(path, to=copy, field=field)
+    return copy
 
 
 def _go_on(stage: Stage, live: Live, step: st.Load, tokens: Mapping[str, int]) -> None:
@@ -90,11 +104,16 @@ def _show_damage(stage: Stage, step: st.Load, damage: st.Damage) -> None:
         scratch = stage.opened(stage.engine.open(layout), stage.engine, damage.group)
         for feed in damage.right:
             stage.feed(scratch, feed)
+    kind = stage.description.cache(stage.plan.cache)
+    promise = Promise.EXACT if kind is None else kind.promise
+    if promise is Promise.LOSSY:  # it is off from any truth, damaged or not
+        return
     forcing = Forcing(
         engine=stage.engine,
         changes=stage.changes,
         layouts=stage.plan.layouts,
         vocab=stage.description.geometry.vocab,
+        cache=stage.plan.cache if promise is Promise.MASKED else None,
     )
     forced = forcing.forced(stage.index, damage, group=step.group, stale=lambda: _stale(stage, step))
     stage.recording.forced.append(forced)

@@ -19,7 +19,7 @@ from evseq.history import MASKED
 from evseq.replay.altering import Made, made
 from evseq.script.steps import Request
 
-__all__ = ["Answer", "Claim", "ask", "ask_live", "belongs", "force", "save"]
+__all__ = ["Answer", "Claim", "ask", "ask_live", "belongs", "force", "request_rows", "save"]
 
 
 AXES = ("row", "kv_head", "slot", "head_dim")
@@ -39,16 +39,21 @@ class Claim:
     @property
     def rows(self) -> tuple[RequestRow, ...]:
         """The request's rows as identity reads them."""
-        return tuple(
-            RequestRow(
-                name=row.name,
-                tokens=tuple(token for token in row.slots if token != MASKED),
-                mask=tuple(token != MASKED for token in row.slots),
-                positions=row.positions,
-                text=row.text,
-            )
-            for row in self.request.rows
+        return request_rows(self.request)
+
+
+def request_rows(request: Request) -> tuple[RequestRow, ...]:
+    """Return the rows of a request as identity and pools read them."""
+    return tuple(
+        RequestRow(
+            name=row.name,
+            tokens=tuple(token for token in row.slots if token != MASKED),
+            mask=tuple(token != MASKED for token in row.slots),
+            positions=row.positions,
+            text=row.text,
         )
+        for row in request.rows
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +88,8 @@ def belongs(state: CacheState, *, engine: Engine, session: Session, claim: Claim
     """
     by, probe = by or made(engine), session.probe()
     description = by.description or claim.description
-    shapes = [_shape(state, layer) for layer in range(len(description.geometry.layers))]
+    layers = description.geometry.layers
+    shapes = [_shape(state, number, attends=layer.attends) for number, layer in enumerate(layers)]
     names = [row.name for row in claim.rows]
     counts = {len(probe.lengths), *(len(layer) for layer in probe.visible)}
     if counts != {len(names)}:
@@ -91,17 +97,27 @@ def belongs(state: CacheState, *, engine: Engine, session: Session, claim: Claim
         raise EngineError(f"probe: {told} rows, the request has {len(names)}\n  help: count every row in every layer")
     cache = cache_identity(
         description=description,
-        dtype=", ".join(sorted({_dtype(state, layer) for layer in range(len(shapes))})),
+        dtype=", ".join(sorted({_dtype(state, number) for number, layer in enumerate(layers) if layer.attends})),
         kind=state.kind,
         shapes=shapes,
         lengths=dict(zip(names, probe.lengths, strict=True)),
         visible={name: [layer[row] for layer in probe.visible] for row, name in enumerate(names)},
         eviction=[_base(claim, description, layer, slots=shape[2]) for layer, shape in enumerate(shapes)],
+        quantisation=state.scalars.get("quantisation"),
     )
     return Identity(values={**by.fields, **_request(claim), **cache})
 
 
-def _shape(state: CacheState, layer: int) -> tuple[int, ...]:
+def _shape(state: CacheState, layer: int, *, attends: bool) -> tuple[int, ...]:
+    """Return the shape of the layer's keys; of a state alone, which has no slots, how many rows it has."""
+    if not attends:
+        rows = {len(tensor) for name, tensor in state.tensors.items() if name.startswith(f"layer.{layer}.")}
+        if len(rows) != 1:
+            raise EngineError(
+                f"export: layer {layer} has no state with one entry for each row\n"
+                f"  help: name its tensors layer.{layer}.ATTRIBUTE, rows first"
+            )
+        return (*rows, 0, 0, 0)
     name = f"layer.{layer}.keys"
     shape = tuple(state.tensors[name].shape) if name in state.tensors else None
     if shape is None or len(shape) != len(AXES):
@@ -120,7 +136,10 @@ def _base(claim: Claim, description: Description, layer: int, *, slots: int) -> 
     """Return the first slot a layer that holds `slots` still has. Buffers allocated at once keep theirs in a crop."""
     kind = description.cache(claim.layout.cache)
     assert kind is not None
-    keep = kind.full if description.geometry.layers[layer].window is None else kind.sliding
+    sizes = description.geometry.layers[layer]
+    if not sizes.attends:
+        return 0
+    keep = kind.full if sizes.window is None else kind.sliding
     fed = len(claim.rows[0].mask) if keep in (Keep.EVERY, Keep.TAIL) else claim.furthest
     return max(0, fed - slots)
 

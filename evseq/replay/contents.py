@@ -153,7 +153,7 @@ def _by_position(held: Held) -> list[dict[int, int]]:
 def _beside(one: Held, other: Held) -> Held:
     slots = max(one.positions.shape[2], other.positions.shape[2])
 
-    def widened(numbers: Numbers, filling: int) -> Numbers:
+    def widened(numbers: Numbers, filling: int) -> Int[np.ndarray, "layer row widened"]:
         return np.pad(numbers, ((0, 0), (0, 0), (0, slots - numbers.shape[2])), constant_values=filling)
 
     return Held(

@@ -51,6 +51,7 @@ class Forcing:
     changes: Changes
     layouts: Sequence[Layout]
     vocab: int
+    cache: str | None = None  # a kind of promise `masked`, under whose policy the changed engine is asked
 
     def forced(self, step: int, damage: st.Damage, *, group: int, stale: Callable[[], Session]) -> Forced:
         """Return what the refused cache answers. `stale` opens a copy of it, in the layout of `group`."""
@@ -114,4 +115,4 @@ class Forcing:
             tokens += [token if node >= 0 else MASKED for token, node in cells]
             positions += feed.positions[row]
         path = Path(tokens=tuple(tokens), positions=tuple(positions))
-        return uncached(self.engine, path, vocab=self.vocab)[-1]
+        return uncached(self.engine, path, vocab=self.vocab, cache=self.cache)[-1]

@@ -19,7 +19,7 @@ from evseq.cache.sealed import SealedKind, open_sealed, seal
 from evseq.errors import CacheError, ScriptError
 from evseq.geometry import Deciding, Description, Dtype
 from evseq.replay.group import Group, Work
-from evseq.replay.recording import Altered, Asked, Damaged, Failure, Fed, Forced, Moved, Probed, Recording
+from evseq.replay.recording import Altered, Asked, Damaged, Drawn, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.replay.references import References
 from evseq.replay.target import Target
 from evseq.script.cases import CaseArms
@@ -74,9 +74,9 @@ def keep(
     if references is None:
         path.unlink(missing_ok=True)
         return
-    tensors = {"truth": references.truth, "scale": references.scale}
-    for dtype, err in references.err.items():
-        tensors |= {f"err.{dtype}": err, f"finite.{dtype}": references.finite[dtype]}
+    tensors = _tables(references, "")
+    for name, declared in group.declared.items():
+        tensors |= _tables(declared, f"declared.{name}.")
     cases = []
     for number, recording in enumerate(group.recordings):
         if not isinstance(recording, Recording):
@@ -90,18 +90,12 @@ def keep(
         "file": script.source.file,
         "target": target.text,
         "in_memory": target.in_memory,
-        "description": _DESCRIPTION.dump_python(target.description, mode="json"),
+        "description": _described(target.description),
         "arms": [dict(case.arms) for case in chosen],
-        "tokenized": [[text, list(ids)] for text, ids in target.tokenized.items()],
-        "chosen": [[list(tokens), token] for tokens, token in {**target.chosen, **(forced or {})}.items()],
-        "nodes": list(references.nodes),
-        "references": {
-            "deciding": references.deciding.value,
-            "dependent": references.dependent,
-            "causal_gap": references.causal_gap,
-            "layers": references.layers,
-            "changed": {dtype.value: told for dtype, told in references.changed.items()},
-        },
+        "tokenized": [[text, list(ids)] for text, ids in target.used.tokenized.items()],
+        "chosen": [[list(tokens), token] for tokens, token in {**target.used.chosen, **(forced or {})}.items()],
+        "references": _said(references),
+        "declared": {name: _said(declared) for name, declared in group.declared.items()},
         "threads": target.fresh.threads,
         "plans": _digest([case if isinstance(case, str) or case is None else case.plan for case in group.recordings]),
         "work": asdict(group.work),
@@ -142,7 +136,8 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         )
     group = Group(
         recordings=tuple(_recordings(lowered, held["cases"], tensors)),
-        references=_references(held, tensors),
+        references=_references(held["references"], tensors, ""),
+        declared={name: _references(facts, tensors, f"declared.{name}.") for name, facts in held["declared"].items()},
         work=Work(**held["work"]),
         tree=lowered.tree,
     )
@@ -158,10 +153,34 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     )
 
 
+def _described(description: Description) -> dict[str, Any]:
+    """Return a description as JSON has it, its set in an order that is the same in every process."""
+    told: dict[str, Any] = _DESCRIPTION.dump_python(description, mode="json")
+    return {**told, "capabilities": sorted(told["capabilities"])}
+
+
 def _digest(plans: Iterable[Plan | str | None]) -> str:
     """Return SHA-256 of everything a plan does; sets are left out, whose order differs between processes."""
     steps = [(plan.steps, plan.layouts, sorted(plan.loud)) if isinstance(plan, Plan) else plan for plan in plans]
     return hashlib.sha256(repr(steps).encode()).hexdigest()
+
+
+def _tables(references: References, prefix: str) -> dict[str, Tensor]:
+    tensors = {f"{prefix}truth": references.truth, f"{prefix}scale": references.scale}
+    for dtype, err in references.err.items():
+        tensors |= {f"{prefix}err.{dtype}": err, f"{prefix}finite.{dtype}": references.finite[dtype]}
+    return tensors if references.loss is None else tensors | {f"{prefix}loss": references.loss}
+
+
+def _said(references: References) -> dict[str, Any]:
+    return {
+        "nodes": list(references.nodes),
+        "deciding": references.deciding.value,
+        "dependent": references.dependent,
+        "causal_gap": references.causal_gap,
+        "layers": references.layers,
+        "changed": {dtype.value: told for dtype, told in references.changed.items()},
+    }
 
 
 def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -169,6 +188,7 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "fed": [{name: getattr(fed, name) for name in _FED} for fed in recording.fed],
         "probed": [asdict(probed) for probed in recording.probed],
         "asked": [asdict(asked) for asked in recording.asked],
+        "drawn": [asdict(drawn) for drawn in recording.drawn],
         "damaged": [asdict(damaged) for damaged in recording.damaged],
         "altered": [asdict(altered) for altered in recording.altered],
         "forced": [{"step": forced.step, "raised": forced.raised} for forced in recording.forced],
@@ -177,10 +197,12 @@ def _facts(recording: Recording) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "peak_cache_bytes": recording.peak_cache_bytes,
         "repeats": recording.repeats,
         "shown": recording.shown,
+        "alone": recording.alone,
         "skipped": recording.skipped,
         "seconds": recording.seconds,
     }
     logits = {f"fed.{number}": fed.logits for number, fed in enumerate(recording.fed)}
+    logits |= {f"solo.{lineage}": alone for lineage, alone in recording.solo.items()}
     for number, forced in enumerate(recording.forced):
         parts = {part: getattr(forced, part) for part in _FORCED}
         logits |= {f"forced.{number}.{part}": tensor for part, tensor in parts.items() if tensor is not None}
@@ -207,12 +229,15 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
                     for place, told in enumerate(facts["forced"])
                 ],
                 altered=[Altered(**altered) for altered in facts["altered"]],
+                drawn=[Drawn(**_tupled(drawn)) for drawn in facts["drawn"]],
                 damaged=[Damaged(**damaged) for damaged in facts["damaged"]],
                 moved=[Moved(**moved) for moved in facts["moved"]],
                 failures=[Failure(**failure) for failure in facts["failures"]],
                 peak_cache_bytes=facts["peak_cache_bytes"],
                 repeats=facts["repeats"],
                 shown=facts["shown"],
+                solo=_under(tensors, f"case.{number}.solo."),
+                alone=facts["alone"],
                 skipped=facts["skipped"],
                 seconds=facts["seconds"],
             )
@@ -220,15 +245,20 @@ def _recordings(lowered: Lowered, cases: list[dict[str, Any]], tensors: Mapping[
     return recordings
 
 
-def _references(held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> References:
-    facts = held["references"]
-    dtypes = [Dtype(name.removeprefix("err.")) for name in tensors if name.startswith("err.")]
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[int, Tensor]:
+    return {int(name.removeprefix(prefix)): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _references(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str) -> References:
+    begin = f"{prefix}err."
+    dtypes = [Dtype(name.removeprefix(begin)) for name in tensors if name.startswith(begin)]
     return References(
-        nodes=tuple(held["nodes"]),
-        truth=tensors["truth"],
-        scale=tensors["scale"],
-        err={dtype: tensors[f"err.{dtype}"] for dtype in dtypes},
-        finite={dtype: tensors[f"finite.{dtype}"] for dtype in dtypes},
+        nodes=tuple(facts["nodes"]),
+        truth=tensors[f"{prefix}truth"],
+        scale=tensors[f"{prefix}scale"],
+        err={dtype: tensors[f"{begin}{dtype}"] for dtype in dtypes},
+        finite={dtype: tensors[f"{prefix}finite.{dtype}"] for dtype in dtypes},
+        loss=tensors.get(f"{prefix}loss"),
         deciding=Deciding(facts["deciding"]),
         dependent=facts["dependent"],
         causal_gap=facts["causal_gap"],

@@ -34,7 +34,8 @@ class Oracle:
     """Uncached forwards of one script on one target. `engine` gives the engine of a dtype, loaded once.
 
     `forwards` counts one per leaf and dtype; `reference_forwards` those that check the reference itself. Without `pads`
-    the engine knows no masked slots, and no second sample of its noise is taken.
+    the engine knows no masked slots, and no second sample of its noise is taken. `cache` names a kind of promise
+    `masked` under whose policy every forward is run.
     """
 
     tree: Tree
@@ -43,6 +44,7 @@ class Oracle:
     layers: int
     vocab: int
     pads: bool = True
+    cache: str | None = None
     leaves: tuple[int, ...] = ()
     forwards: int = 0
     reference_forwards: int = 0
@@ -115,7 +117,7 @@ class Oracle:
     def _run_leaves(self, dtype: Dtype) -> list[Float[Tensor, "_ vocab"]]:
         logits = []
         for leaf in self.leaves:
-            logits.append(uncached(self.engine(dtype), self.tree.path(leaf), vocab=self.vocab))
+            logits.append(uncached(self.engine(dtype), self.tree.path(leaf), vocab=self.vocab, cache=self.cache))
             self.forwards += 1
         self._before[dtype] = logits[0]
         return logits
@@ -156,7 +158,7 @@ class Oracle:
         return (gap, False) if gap > tolerance else (0.0, True)
 
     def _check(self, dtype: Dtype, path: Path) -> Float[Tensor, "position vocab"]:
-        logits = uncached(self.engine(dtype), path, vocab=self.vocab)
+        logits = uncached(self.engine(dtype), path, vocab=self.vocab, cache=self.cache)
         self.reference_forwards += 1
         return logits
 

@@ -21,6 +21,7 @@ from evseq.replay.damaging import ask_damaged
 from evseq.replay.fresh import RemoteEngine
 from evseq.replay.joining import joined
 from evseq.replay.opening import RAISED, told
+from evseq.replay.pooling import clear, draw, stow
 from evseq.replay.recording import Altered, Failure, Moved, Recording
 from evseq.replay.stage import STILL, Live, Stage
 from evseq.script import steps as st
@@ -46,6 +47,7 @@ def play(
     player = _Player(plan, engine=engine, description=description, folder=folder, fresh=fresh)
     started = time.perf_counter()
     with torch.no_grad(), contextlib.closing(player.changes):
+        player.begin()
         for player.index, step in enumerate(plan.steps):
             player.step(step)
     player.recording.seconds = time.perf_counter() - started
@@ -54,6 +56,13 @@ def play(
 
 class _Player(Stage):
     """What each step does to the stage."""
+
+    def begin(self) -> None:
+        """Start with a pool that holds nothing of other plans."""
+        try:
+            clear(self)
+        except RAISED as error:
+            self._fail(self.plan.steps[0].session, error)
 
     def step(self, step: st.Step) -> None:
         """Do one step; record what raised, and what it moved that it should not have."""
@@ -85,7 +94,7 @@ class _Player(Stage):
                 return step.session in self.live
             case st.Load(source=source, held=st.Held()):
                 return source in self.live
-            case st.Alter(session="") | st.Restore(session=""):
+            case st.Alter(session="") | st.Restore(session="") | st.Draw():
                 return True
             case st.Load(source=source) | st.LoadDamaged(source=source):
                 return source in self.saved_rows
@@ -110,6 +119,10 @@ class _Player(Stage):
                 del self.live[step.session]
             case st.Select() | st.Retire() | st.Join() | st.Crop() | st.Fork():
                 self._reshape(step)
+            case st.Stow():
+                stow(self, step)
+            case st.Draw():
+                draw(self, step)
             case st.Save() | st.Load() | st.LoadDamaged() | st.Alter() | st.Restore():
                 self._ask(step)
             case _:
@@ -182,7 +195,7 @@ class _Player(Stage):
 
     def _watch(self, step: st.Step) -> None:
         """Compare what every session holds with what it held before this step."""
-        rebuilt = isinstance(step, st.Open | st.Select | st.Load | st.Fork | st.Reset | st.Alter | st.Restore)
+        rebuilt = isinstance(step, st.Open | st.Select | st.Load | st.Draw | st.Fork | st.Reset | st.Alter | st.Restore)
         looks = isinstance(step, st.Save | st.Read | st.Retire | st.Join)
         for name, live in list(self.live.items()):
             own = name == step.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxtyping import Float
@@ -12,7 +13,7 @@ from evseq.engines.protocol import Probe
 from evseq.geometry import Dtype
 from evseq.script.steps import Plan, State
 
-__all__ = ["Altered", "Asked", "Damaged", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
+__all__ = ["Altered", "Asked", "Damaged", "Drawn", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,21 @@ class Asked:
     forwarded: int
     seconds: float
     by: str = "evseq's guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """How many first columns of a request an engine's pool gave, and how many tokens of each row those are.
+
+    `forwarded` token columns went through the embedding while it was asked.
+    """
+
+    step: int
+    session: str
+    columns: int
+    tokens: tuple[int, ...]
+    forwarded: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +142,15 @@ class Recording:
     """Everything observed while one plan was played.
 
     `repeats` says whether the engine, asked twice, gave the same bits; False until that was measured. `shown` says
-    whether it ever let its keys and values be looked at.
+    whether it ever let its keys and values be looked at. Of a lossy cache kind `solo` has the logits of every forward
+    by lineage, each row replayed alone; `alone` says why there are none.
     """
 
     plan: Plan
     fed: list[Fed] = field(default_factory=list)
     probed: list[Probed] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    drawn: list[Drawn] = field(default_factory=list)
     damaged: list[Damaged] = field(default_factory=list)
     altered: list[Altered] = field(default_factory=list)
     forced: list[Forced] = field(default_factory=list)
@@ -143,6 +161,8 @@ class Recording:
     seconds: float = 0.0
     repeats: bool = False
     shown: bool = False
+    solo: Mapping[int, Float[Tensor, "observation vocab"]] = field(default_factory=dict)
+    alone: str | None = None
 
     @property
     def dtype(self) -> Dtype:

@@ -21,7 +21,8 @@ class References:
     `truth` is the deciding dtype's, in float64; `scale` its largest magnitude; `err[dtype]` the largest distance over
     the vocabulary of the uncached forward in `dtype` from `truth`, alone or behind masked slots, below float64;
     `finite[dtype]` whether these forwards were finite. `changed` says of each dtype whose uncached forward was not the
-    same after the replay as before it what it did.
+    same after the replay as before it what it did. `loss` is how far truth under a policy that rounds numbers is from
+    the truth of a model that does not; None under any other.
     """
 
     nodes: tuple[int, ...]
@@ -34,6 +35,7 @@ class References:
     causal_gap: float
     layers: int
     changed: Mapping[Dtype, str] = field(default_factory=dict)
+    loss: Float[Tensor, " node"] | None = None
 
     def places(self, nodes: tuple[int, ...]) -> list[int]:
         """Return where each node stands in the tensors. Raises KeyError for a history nobody asked about."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from evseq.script.steps import Feed
 
-__all__ = ["remainder"]
+__all__ = ["behind", "remainder"]
 
 
 def remainder(whole: Feed, tokens: Mapping[str, int]) -> tuple[tuple[int, ...], Feed]:
@@ -20,7 +20,12 @@ def remainder(whole: Feed, tokens: Mapping[str, int]) -> tuple[tuple[int, ...], 
     kept = tuple(sum(node >= 0 for node in nodes[:cut]) for nodes in whole.nodes)
     # A cache that is cut ends behind its last token; masked columns after that are fed again.
     start = max(_behind(nodes, count) for nodes, count in zip(whole.nodes, kept, strict=True))
-    return kept, replace(
+    return kept, behind(whole, start)
+
+
+def behind(whole: Feed, start: int) -> Feed:
+    """Return the forward of all columns from `start` on."""
+    return replace(
         whole,
         prefill=start == 0,
         tokens=tuple(row[start:] for row in whole.tokens),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,15 +18,27 @@ from evseq.replay.fresh import Fresh, RemoteEngine
 from evseq.replay.opening import RAISED, UnusableError, described, tokenized, told
 from evseq.replay.uncached import uncached
 
-__all__ = ["Options", "Target"]
+__all__ = ["Options", "Target", "Used"]
 
 Options = Mapping[str, str]
 """The engine's own options by name, without namespace."""
 
 
 @dataclass(kw_only=True)
+class Used:
+    """What one script asked of a target that is answered once a run, whatever was asked before and by whom.
+
+    `forwards` counts those that an answer takes, by what they are made for: a run makes them once.
+    """
+
+    chosen: dict[tuple[int, ...], int] = field(default_factory=dict)  # greedy ids by what stands before them
+    tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    forwards: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
 class Target:
-    """What is tested. `fresh` is shared by every target of a run; `reference_forwards` counts what is asked here.
+    """What is tested. `fresh` is shared by every target of a run; `used` is what the script being played asked for.
 
     A target `in_memory` has no text that another process could open it by.
     """
@@ -34,10 +47,9 @@ class Target:
     loader: Loader
     fresh: Fresh
     in_memory: bool = False
-    reference_forwards: int = 0
-    told_forwards: int = 0  # of these, how many a result counts already
-    chosen: dict[tuple[int, ...], int] = field(default_factory=dict)  # greedy ids by what stands before them
-    tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)  # texts tokenized so far
+    used: Used = field(default_factory=Used)
+    _chosen: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _engines: dict[tuple[Dtype, tuple[tuple[str, str], ...]], Engine] = field(default_factory=dict)
     _unusable: dict[tuple[Dtype, tuple[tuple[str, str], ...]], str] = field(default_factory=dict)
     _repeats: dict[tuple[Dtype, str, tuple[tuple[str, str], ...]], bool] = field(default_factory=dict)
@@ -53,10 +65,9 @@ class Target:
         read = described(self.text, self.loader)
         return replace(read, capabilities=read.capabilities - {Capability.FRESH}) if self.in_memory else read
 
-    def untold_forwards(self) -> int:
-        """Return the reference forwards made since this was last asked, those for greedy choices among them."""
-        untold, self.told_forwards = self.reference_forwards - self.told_forwards, self.reference_forwards
-        return untold
+    def begin(self) -> None:
+        """Take note that another script plays: nothing is used yet, what is known stays known."""
+        self.used = Used()
 
     @property
     def tokenize(self) -> Callable[[str], tuple[int, ...]] | None:
@@ -64,9 +75,10 @@ class Target:
         return self._tokenize if Capability.TEXT in self.description.capabilities else None
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        if text not in self.tokenized:
-            self.tokenized[text] = tokenized(self.text, self.loader, text)
-        return self.tokenized[text]
+        if text not in self._tokenized:
+            self._tokenized[text] = tokenized(self.text, self.loader, text)
+        self.used.tokenized[text] = self._tokenized[text]
+        return self._tokenized[text]
 
     def engine(self, dtype: Dtype, options: Options | None = None) -> Engine:
         """Return the engine in `dtype` under `options`. Raises UnusableError where it cannot be loaded, tried once.
@@ -101,14 +113,15 @@ class Target:
 
         Raises UnusableError where the engine cannot be loaded or its uncached side fails.
         """
-        if tokens not in self.chosen:
+        if tokens not in self._chosen:
             engine = self.engine(self.description.deciding.dtype)
             path = Path(tokens=tokens, positions=tuple(range(len(tokens))))
             with torch.no_grad():
                 logits = uncached(engine, path, vocab=self.description.geometry.vocab)
-            self.reference_forwards += 1
-            self.chosen[tokens] = int(logits[-1].argmax())
-        return self.chosen[tokens]
+            self._chosen[tokens] = int(logits[-1].argmax())
+        self.used.chosen[tokens] = self._chosen[tokens]
+        self.used.forwards[f"greedy {_short((self.text, tokens))}"] = 1
+        return self._chosen[tokens]
 
     def repeats(self, dtype: Dtype, cache: str, options: Options) -> bool:
         """Measure whether two sessions given the same steps give the same bits; once per engine and cache kind."""
@@ -121,10 +134,10 @@ class Target:
                 self._repeats[key] = False
             else:
                 self._repeats[key] = all(same_bits(*pair) for pair in zip(once, again, strict=True))
+        self.used.forwards[f"repeats {_short((self.text, key))}"] = 4  # a prefill and a step, twice
         return self._repeats[key]
 
     def _short_replay(self, engine: Engine, cache: str) -> list[torch.Tensor]:
-        self.reference_forwards += 2
         given = Capability.POSITIONS in self.description.capabilities
         rule = Positions.GIVEN if given else Positions.ENGINE
         tokens = (torch.arange(4) * 7 % self.description.geometry.vocab)[None]  # row column
@@ -141,3 +154,8 @@ class Target:
                 ).clone()
                 for feed, part in ((session.prefill, slice(0, 3)), (session.append, slice(3, 4)))
             ]
+
+
+def _short(key: object) -> str:
+    """Return a short name of what was asked, the same in every process."""
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:16]

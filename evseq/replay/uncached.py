@@ -5,20 +5,22 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from evseq.engines.protocol import Engine
+from evseq.engines.protocol import Declaring, Engine
+from evseq.errors import EngineError
 from evseq.history import Path
 from evseq.replay.opening import RAISED, UnusableError, told
 
 __all__ = ["uncached"]
 
 
-def uncached(engine: Engine, path: Path, *, vocab: int) -> Float[Tensor, "position vocab"]:
+def uncached(engine: Engine, path: Path, *, vocab: int, cache: str | None = None) -> Float[Tensor, "position vocab"]:
     """Run one row without a cache and return a copy of its logits on the CPU.
 
+    `cache` names a kind of promise `masked`, under whose policy it is run.
     Raises UnusableError for whatever the engine raises, and for anything but a table of `vocab` logits per slot.
     """
     try:
-        logits: object = engine.uncached(path)
+        logits: object = engine.uncached(path) if cache is None else _declared(engine, path, cache)
     except RAISED as error:
         raise UnusableError(f"the uncached forward raised {told(error)}") from error
     expected = [len(path), vocab]
@@ -27,3 +29,12 @@ def uncached(engine: Engine, path: Path, *, vocab: int) -> Float[Tensor, "positi
         raise UnusableError(f"the uncached forward returned {shape}, expected logits of shape {expected}")
     # A copy, because an engine may write the next forward into the same buffer.
     return logits.detach().to("cpu", copy=True)
+
+
+def _declared(engine: Engine, path: Path, cache: str) -> Float[Tensor, "position vocab"]:
+    if not isinstance(engine, Declaring):
+        raise EngineError(
+            f"uncached: this engine does not say what cache {cache!r} lets a token see\n"
+            "  help: give it a method `uncached_under`, or declare the kind `lossy`"
+        )
+    return engine.uncached_under(path, cache)

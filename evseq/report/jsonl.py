@@ -18,7 +18,7 @@ One line of type `case` follows for each case when it ends:
   id, script, file, target, arms (value by name)
   outcome       passed, failed, known (failed exactly as known.yaml says, which fails no run) or unsupported
   reason        why it is unsupported, or null
-  promise       what the cache kind promises
+  promise       what the cache kind promises: exact, masked or lossy
   golden        the revision whose golden it was held to, or null
   golden_share  the largest share of an allowance by which a logit was off the golden's, or null
   dtype         the number format of weights, cache and logits
@@ -30,14 +30,25 @@ One line of type `case` follows for each case when it ends:
                 findings it tolerated here, and the largest of them in allowances, null where there are none
   known         a list of {place, check, link, reason}: the entries of known.yaml that mean this case
   notes         a list of {kind, message}
-  margin        {deviation, err, allowed, fraction} of the observation that used most of its allowance, or null
+  margin        {deviation, err, allowed, fraction} of the observation that used most of its allowance, or null; of a
+                lossy cache the deviation is that from its row alone
+  envelope      the largest share of its declared envelope around the uncached forward that a logit of a lossy cache
+                used, null for any other
   errors        {cached, uncached, ratio}, the largest distance from truth of either side; ratio is null where the
-                uncached side is truth itself, as in float64; null where nothing was observed
+                uncached side is truth itself, as in float64; null where nothing was observed, or of a lossy cache
   witnessed     {file, drift, written}: how far errors of this script drifted from those its witness has, as a share of
                 the allowance, null where no witness tells of it; null without a golden
   first_token_seconds, later_token_seconds    medians, or null
   peak_cache_bytes, replay_forwards, seconds
   replay        the command that replays just this case
+
+One line of type `script` follows the cases of each script on each target:
+  script, file, target
+  cases         how many there are
+  stamp         a digest of all that these cases depend on: script, target, arms, settings, goldens, versions
+  leaves, oracle_forwards, reference_forwards
+  once          number of further reference forwards by what for; a run makes them once for all its scripts
+  candidates    the files of candidate goldens that were written
 
 One line of type `summary` closes a run that came to its end:
   passed, failed, known, unsupported          numbers of cases
@@ -50,9 +61,12 @@ One line of type `summary` closes a run that came to its end:
   unjudged      the targets asked for on which no case was judged
   candidates    the files of candidate goldens that were written
   interrupted   whether a person stopped it
+  cancelled     the cases, by id, that were not judged for it
+  lost          what became of processes that ended before their work did
   exit          the exit code
 
-A file without `summary` is of a run that was killed; its lines so far are whole.
+A file without `summary` is of a run that was killed; its lines so far are whole, but for a last one without a line
+feed. What is done stands before a `script` line; `--resume` takes it from there and runs the rest.
 """
 
 from __future__ import annotations
@@ -60,15 +74,16 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
+from evseq import versions
+from evseq.cache.replacing import replacing
 from evseq.errors import UsageError
+from evseq.part import ScriptResult
 from evseq.verdict.result import Case, Outcome, Result
 
 __all__ = ["VERSION", "JsonLines"]
@@ -76,38 +91,56 @@ __all__ = ["VERSION", "JsonLines"]
 VERSION = 1
 """The version of the format described above."""
 
-_LIBRARIES = ("torch", "safetensors", "transformers")
-
 
 class JsonLines:
     """Watches a run and writes it to a file, each line whole and at once."""
 
     def __init__(
-        self, path: Path, *, targets: Sequence[str], scripts: Sequence[str], settings: Mapping[str, Any]
+        self,
+        path: Path,
+        *,
+        targets: Sequence[str],
+        scripts: Sequence[str],
+        settings: Mapping[str, Any],
+        resumes: bool = False,
     ) -> None:
-        """Write the `run` line, over whatever the file held. Raises UsageError where it cannot be written."""
+        """Write the `run` line, over whatever the file held. Raises UsageError where it cannot be written.
+
+        Where the file is that of a run that this one `resumes`, it stays as it is until what is kept of it is known.
+        """
         self._path = path
-        try:
-            self._file: TextIO = path.open("w", encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise self._refused(error) from None
-        self._write(
+        self._file: TextIO | None = None
+        self._run = _text(
             {
                 "type": "run",
                 "version": VERSION,
-                "evseq": _version("evseq"),
+                "evseq": versions.evseq(),
                 "started": datetime.now(UTC).isoformat(timespec="seconds"),
                 "targets": list(targets),
                 "scripts": list(scripts),
                 "settings": dict(settings),
-                "libraries": {"python": platform.python_version(), **{name: _version(name) for name in _LIBRARIES}},
+                "libraries": versions.libraries(),
             }
         )
+        if not resumes:
+            self._open("w")
+            self._write(self._run)
 
     def close(self) -> None:
         """Close the file."""
         with contextlib.suppress(OSError):  # every line was flushed; what could not be was told then
-            self._file.close()
+            if self._file is not None:
+                self._file.close()
+
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        """Write the lines of what was done before; in place of those of a run that is resumed, all at once."""
+        lines = [_text(line) for result in results for line in (*map(_case, result.cases), _script(result))]
+        if self._file is not None:
+            self._write("".join(lines))
+            return
+        with replacing(self._path) as file:
+            file.write("".join([self._run, *lines]).encode())
+        self._open("a")
 
     def planned(self, cases: int) -> None:
         """Write nothing: the summary has the numbers."""
@@ -117,23 +150,15 @@ class JsonLines:
 
     def finished(self, case: Case) -> None:
         """Write the line of a case."""
-        line = asdict(case)
-        latency = line.pop("latency")
-        margin = case.margin
-        self._write(
-            {
-                "type": "case",
-                **line,
-                "margin": {**line["margin"], "fraction": margin.fraction} if margin else None,
-                "errors": {**line["errors"], "ratio": case.errors.ratio} if case.errors else None,
-                "first_token_seconds": latency["first"],
-                "later_token_seconds": latency["later"],
-            }
-        )
+        self._write(_text(_case(case)))
+
+    def ended(self, result: ScriptResult) -> None:
+        """Write the line that says the cases of a script are all there."""
+        self._write(_text(_script(result)))
 
     def report(self, result: Result) -> None:
         """Write the closing line."""
-        self._write(
+        line = _text(
             {
                 "type": "summary",
                 **{str(outcome): result.counts[outcome] for outcome in Outcome},
@@ -149,13 +174,23 @@ class JsonLines:
                 "unjudged": list(result.unjudged),
                 "candidates": list(result.candidates),
                 "interrupted": result.interrupted,
+                "cancelled": list(result.cancelled),
+                "lost": list(result.lost),
                 "exit": int(result.exit),
             }
         )
+        self._write(line)
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _open(self, mode: Literal["w", "a"]) -> None:
         try:
-            self._file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
+            self._file = self._path.open(mode, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _write(self, text: str) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(text)
             self._file.flush()
         except OSError as error:
             self.close()
@@ -165,6 +200,41 @@ class JsonLines:
         return UsageError(
             f"{self._path}: cannot be written: {error.strerror}\n  help: name a file in a folder you may write to"
         )
+
+
+def _case(case: Case) -> Mapping[str, Any]:
+    line = asdict(case)
+    latency = line.pop("latency")
+    margin = case.margin
+    return {
+        "type": "case",
+        **line,
+        "margin": {**line["margin"], "fraction": margin.fraction} if margin else None,
+        "errors": {**line["errors"], "ratio": case.errors.ratio} if case.errors else None,
+        "first_token_seconds": latency["first"],
+        "later_token_seconds": latency["later"],
+    }
+
+
+def _script(result: ScriptResult) -> Mapping[str, Any]:
+    first = result.cases[0]
+    return {
+        "type": "script",
+        "script": first.script,
+        "file": first.file,
+        "target": first.target,
+        "cases": len(result.cases),
+        "stamp": result.stamp,
+        "leaves": result.forwards.leaves,
+        "oracle_forwards": result.forwards.oracle,
+        "reference_forwards": result.forwards.reference,
+        "once": dict(result.forwards.once),
+        "candidates": list(result.candidates),
+    }
+
+
+def _text(line: Mapping[str, Any]) -> str:
+    return json.dumps(_finite(line), allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:
@@ -180,11 +250,3 @@ def _finite(value: Any) -> Any:
             return [_finite(part) for part in value]
         case _:
             return value
-
-
-def _version(name: str) -> str | None:
-    """Return an installed version from the package's metadata, which loads no library."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -12,10 +12,30 @@ from evseq.geometry import Dtype
 from evseq.report.figures import counted, duration, figure
 from evseq.verdict.result import Case, Exit, Note, Outcome, Result, Witnessed
 
-__all__ = ["last_line", "notes", "unsupported", "verdict"]
+__all__ = ["cancelled", "last_line", "lost", "notes", "unsupported", "verdict"]
 
 _TOLD = 3
 """Most different notes of one kind that are told without `-v`."""
+
+
+def cancelled(result: Result, *, verbose: bool) -> list[str]:
+    """List what an interrupt kept from being judged: how many cases of each script; `verbose` names the cases."""
+    by_script: dict[str, list[str]] = {}
+    for case in result.cancelled:
+        script, target = case.partition("[")[0], case.rpartition("[")[2].removesuffix("]")
+        by_script.setdefault(f"{script} on {target}", []).append(case)
+    lines = []
+    for script, cases in by_script.items():
+        lines.append(f"  {script}: {counted(len(cases), 'case')}")
+        if verbose:
+            lines += [f"    {case}" for case in cases]
+    return [f"cancelled: {counted(len(result.cancelled), 'case')}", *lines] if lines else []
+
+
+def lost(result: Result) -> list[str]:
+    """List what became of processes that ended before their work did."""
+    told = counted(len(result.lost), "worker")
+    return [f"lost: {told}", *(f"  {line}" for line in result.lost)] if result.lost else []
 
 
 def unsupported(result: Result, *, verbose: bool) -> list[str]:
@@ -80,6 +100,7 @@ def last_line(result: Result) -> str:
                 head += f", and {counted(len(result.findings), 'finding')} in no case"
         case Exit.INTERRUPTED:
             head = f"INTERRUPTED: {counted(judged, 'case')} judged, {counts[Outcome.FAILED]:,} failed"
+            head += f", {len(result.cancelled):,} cancelled"
         case Exit.NOTHING:
             head = "NOTHING SUPPORTED: no case was judged"
             if judged:
@@ -134,7 +155,7 @@ def _margins(result: Result) -> list[str]:
                 f"  {dtype}: at most {figure(most.fraction)} of an allowance used, in {case.id}",
                 f"    deviation {figure(most.deviation)}, err {figure(most.err)}, allowed {figure(most.allowed)}",
             ]
-        lines += [*_ratio(result, dtype), *_golden_shares(result, dtype)]
+        lines += [*_ratio(result, dtype), *_golden_shares(result, dtype), *_envelopes(result, dtype)]
     return lines
 
 
@@ -146,6 +167,16 @@ def _ratio(result: Result, dtype: Dtype) -> list[str]:
         return []
     most, name = max(known, key=lambda pair: pair[0])
     return [f"  {dtype}: error cached/uncached at most {figure(most)}, in {name}"]
+
+
+def _envelopes(result: Result, dtype: Dtype) -> list[str]:
+    """Say how much of what lossy caches declare was used: their margin is the distance from each row alone."""
+    shares = [(case.envelope, case.id) for case in result.cases if case.dtype == dtype]
+    known = [(_size(share), name) for share, name in shares if share is not None]
+    if not known:
+        return []
+    most, name = max(known, key=lambda pair: pair[0])
+    return [f"  {dtype}: at most {figure(most)} of a declared envelope used, in {name}"]
 
 
 def _golden_shares(result: Result, dtype: Dtype) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from evseq.part import ScriptResult
 from evseq.report.failure import alike, case_text, finding_text
-from evseq.report.figures import duration, figure
-from evseq.report.summary import last_line, notes, unsupported, verdict
+from evseq.report.figures import counted, duration, figure
+from evseq.report.summary import cancelled, last_line, lost, notes, unsupported, verdict
 from evseq.report.weakened import allowed, known
 from evseq.verdict.result import Case, Exit, Outcome, Result
 
@@ -56,6 +57,12 @@ class Terminal:
         self._task: TaskID | None = None
         self._tabled = False
 
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        """Say how much was done before; its cases were told then."""
+        cases, done = sum(len(result.cases) for result in results), len(results)
+        if self._verbosity is not Verbosity.QUIET:
+            self._print(f"kept from before: {counted(cases, 'case')} of {counted(done, 'script')} on their targets")
+
     def planned(self, cases: int) -> None:
         """Begin the table, and the live line if a person looks on."""
         if self._console.is_interactive and self._console.file.isatty():
@@ -75,6 +82,9 @@ class Terminal:
             self._progress.advance(self._task)
         self._line(case)
 
+    def ended(self, result: ScriptResult) -> None:
+        """Print nothing: the cases are told."""
+
     def report(self, result: Result) -> None:
         """Print everything behind the table; the table too if nothing was watched."""
         self.close()
@@ -88,6 +98,8 @@ class Terminal:
         for group in _groups(result.cases, verbose=verbose):
             self._block(case_text(group[0], also=group[1:]), style="bold red")
         blocks = (
+            cancelled(result, verbose=verbose),
+            lost(result),
             unsupported(result, verbose=verbose),
             known(result, verbose=verbose),
             allowed(result),

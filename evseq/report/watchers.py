@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
+from evseq.part import ScriptResult
 from evseq.verdict.result import Case, Result
 
 __all__ = ["View", "Watchers"]
@@ -12,6 +14,9 @@ __all__ = ["View", "Watchers"]
 
 class View(Protocol):
     """What shows or keeps a run."""
+
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        """Take note of what an earlier run has done, which this one resumes."""
 
     def planned(self, cases: int) -> None:
         """Begin; so many cases will run."""
@@ -21,6 +26,9 @@ class View(Protocol):
 
     def finished(self, case: Case) -> None:
         """Take note how a case ended."""
+
+    def ended(self, result: ScriptResult) -> None:
+        """Take note what a script came to on a target."""
 
     def report(self, result: Result) -> None:
         """Take note that the run is over."""
@@ -44,6 +52,11 @@ class Watchers:
         for view in self._views:
             view.close()
 
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        """Tell what an earlier run has done."""
+        for view in self._views:
+            view.kept(results)
+
     def planned(self, cases: int) -> None:
         """Tell how many cases will run."""
         for view in self._views:
@@ -58,6 +71,11 @@ class Watchers:
         """Tell how a case ended."""
         for view in self._views:
             view.finished(case)
+
+    def ended(self, result: ScriptResult) -> None:
+        """Tell what a script came to."""
+        for view in self._views:
+            view.ended(result)
 
     def report(self, result: Result) -> None:
         """Tell how all of it ended."""

@@ -24,7 +24,7 @@ __all__ = ["EXAMPLE", "SHARES", "Allow", "Allows", "listed"]
 EXAMPLE = "allow: {check: parity, because: the kernel rounds to bfloat16, within: 40}"
 """How it is written."""
 
-SHARES = (Check.PARITY, Check.GOLDEN)
+SHARES = (Check.PARITY, Check.SOLO, Check.ENVELOPE, Check.GOLDEN)
 """Checks that compare with an allowance; `within` is a number of allowances for them, of findings for all others."""
 
 _Reason = Annotated[str, StringConstraints(strict=True, pattern=r"\S"), kind("reason")]
@@ -37,15 +37,15 @@ _Within = Annotated[
 class Allow(BaseModel):
     """A finding that is tolerated, and why: every use is counted, and one that tolerates nothing is a failure.
 
-    For `parity` and `golden`, `within` is how many allowances a logit may be off by; for other checks, how many
-    findings a case may have.
+    For `parity`, `solo`, `envelope` and `golden`, `within` is how many allowances a logit may be off by; for other
+    checks, how many findings a case may have.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     check: Check = Field(description="the check whose findings are tolerated")
     because: _Reason = Field(description="the reason, in a sentence")
-    within: _Within = Field(description="allowances, above 1, for parity and golden; findings for other checks")
+    within: _Within = Field(description="allowances, above 1, for checks that have them; findings for others")
 
     @model_validator(mode="after")
     def _weakens(self) -> Self:

@@ -132,5 +132,5 @@ def _values(name: str, arm: Arm, description: Description | None, engine: str) -
     if description is None:
         return arm.values
     every = name == "cache" and arm.values == ("all",)
-    values = tuple(kind.name for kind in description.caches) if every else arm.values
+    values = tuple(kind.name for kind in description.exact) if every else arm.values
     return values if all(Capability(need) in description.capabilities for need in arm.when) else values[:1]

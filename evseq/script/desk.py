@@ -26,7 +26,10 @@ __all__ = ["Desk", "ImpossibleError"]
 
 NO_WORDS: Mapping[str, int | None] = MappingProxyType({})
 
-_CHANGING = ("sessions", "kept", "saved", "savers", "gone", "broken", "pending", "altered", "shown", "groups", "needs")
+_CHANGING = (
+    *("sessions", "kept", "saved", "savers", "gone", "broken", "pending", "altered", "shown", "groups", "needs"),
+    *("stowed", "fed", "shaken"),
+)
 
 
 class ImpossibleError(Exception):
@@ -41,6 +44,7 @@ class _Group:
     capacity: int = 0
     depth: int = 0
     positions: Positions | None = None  # where they are not those of the case
+    pooled: bool = False
     within: int | None = None  # the group it is to join: room for what that one needs
 
 
@@ -58,12 +62,14 @@ class Desk:
         description: Description | None,
         greedy: Greedy | None,
     ) -> None:
-        geometry = description.geometry if description else None
+        geometry = description.shown(str(arms.get("cache", ""))) if description else None
         positions = Positions(str(arms.get("positions", Positions.GIVEN)))
         self.script = script
         self.arms = arms
         self.words = words
         self.texts = texts
+        self.pool = description.pool if description else None
+        self.keeps_whole = description is not None and description.keeps_whole(str(arms.get("cache", "")))
         self.rules = Rules.of(geometry, positions=positions, tree=tree)
         self.position_rule = geometry.position_rule if geometry else PositionRule.MASK
         self.vocab = geometry.vocab if geometry else NOMINAL_VOCAB
@@ -82,6 +88,9 @@ class Desk:
         self.broken: set[str] = set()  # names an impossible event would have made: no complaint twice
         self.pending: list[tuple[int, ev.MutatePrefixToken | ev.Mutate]] = []
         self.altered: dict[str, int] = {}  # fields of the engine that are changed now, with the turn
+        self.stowed: list[SessionPlan] = []  # what the engine's pool was left
+        self.fed: dict[str | None, set[int]] = {}  # histories by salt: whatever of them the pool holds, it may serve
+        self.shaken = False  # whether the engine was ever changed: a pool may have forgotten everything then
         self.shown: set[int] = set()  # turns that changed something which was asked about since
         self.lineages: dict[object, int] = {}
         self.guessed = False  # whether the event at hand has a number that only a target knows
@@ -123,8 +132,14 @@ class Desk:
     def open(self, session: SessionPlan) -> None:
         """Take in a live session; buffers kept under its name are its own now, or freed."""
         self.sessions[session.name] = session
+        self.remember(session)
         self.kept.pop(session.name, None)
         self.broken.discard(session.name)
+
+    def remember(self, session: SessionPlan) -> None:
+        """Note what a session holds: an engine that pools by itself may serve it from now on."""
+        histories = self.fed.setdefault(session.salt, set())
+        histories.update(node for row in session.rows.values() for node in row.nodes)
 
     def source(self, name: str) -> SessionPlan:
         """Return what was serialized to `name`; it is a problem if nothing was."""

@@ -54,6 +54,9 @@ _EVENTS: dict[str, Any] = {"type": "array", "items": {"const": "event"}, "minIte
 LAST = ("expect", "allow")
 """Keys that all events have; they are told last, in this order."""
 
+_KEYWORDS = {"from": "from_"}
+"""Keys that Python has a use of its own for, by the attributes that hold them."""
+
 MAIN = "main"
 """The session an event opens or names when it does not say."""
 
@@ -69,6 +72,7 @@ class Keep(StrEnum):
     """What `drop` leaves standing."""
 
     BUFFERS = "buffers"
+    POOL = "pool"
 
 
 class _Part(BaseModel):
@@ -78,7 +82,7 @@ class _Part(BaseModel):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        values = {way: getattr(self, way) for way in self.ways}
+        values = {way: getattr(self, _KEYWORDS.get(way, way)) for way in self.ways}
         given = [way for way, value in values.items() if value is not None and value is not False]
         if self.ways and len(given) != 1:
             context = {"choices": ", ".join(self.ways), "given": " and ".join(given)}
@@ -267,6 +271,7 @@ class Reload(_Event):
     """Ask for a sealed cache with the request as it stood at `serialize`; open a session from it if admitted.
 
     With `damage`, copies of the file are asked for, each damaged in another place of that region; none may be admitted.
+    With `forged`, a copy is asked for that is sound and says another value of one identity field.
     """
 
     word = "reload"
@@ -275,6 +280,9 @@ class Reload(_Event):
     as_: Name = Field(default=MAIN, alias="as", description="the session's name")
     process: Process = Field(default=Process.HERE, description="fresh: a process that never saw the session")
     damage: Annotated[Region | None, GIVEN] = Field(default=None, description="the region of the file to damage")
+    forged: Annotated[Name | None, GIVEN] = Field(
+        default=None, description="the identity field of which the file says another value"
+    )
 
 
 class MutatePrefixToken(_Event):
@@ -314,18 +322,22 @@ class Restore(_Event):
 
 
 class Reuse(_Event):
-    """Ask for reuse of a live session's cache; what is not reused is forwarded, and counted.
+    """Ask for reuse of a live session's cache, or of the engine's pool; what is not reused is forwarded, and counted.
 
-    Without `rows` the request is what the session holds. An engine with a rule of its own may reuse less, never more.
+    Without `rows` the request is what the session holds; a pool is always asked with `rows`. An engine with a rule of
+    its own may reuse less, never more. A pool serves whole blocks, and never the last token, which has yet to answer.
     """
 
     word = "reuse"
     example = "reuse: {from: main, as: again}"
-    from_: Name = Field(alias="from", description="the live session")
+    ways = ("from", "pool")
+    from_: Annotated[Name | None, GIVEN] = Field(default=None, alias="from", description="the live session")
+    pool: Switch = Field(default=False, description="of what sessions held that were dropped with `keep: pool`")
     as_: Name = Field(alias="as", description="the new session's name")
     rows: Annotated[RowsFed | None, GIVEN] = Field(
         default=None, description="the request: whole rows, or how many of its first tokens each row feeds"
     )
+    salt: Annotated[Name | None, GIVEN] = Field(default=None, description="the salt of what is asked of a pool")
 
 
 class Probe(_Event):
@@ -337,12 +349,16 @@ class Probe(_Event):
 
 
 class Drop(_Event):
-    """Free a session; with `keep: buffers` forget its rows and leave its buffers for the next prefill of that name."""
+    """Free a session.
+
+    With `keep: buffers` forget its rows and leave its buffers for the next prefill of that name; with `keep: pool`
+    leave what it holds to the engine's pool, for `reuse: {pool: true, ...}`.
+    """
 
     word = "drop"
     example = "drop: {on: other}"
     on: Name = Field(default=MAIN, description="the session")
-    keep: Annotated[Keep | None, GIVEN] = Field(default=None, description="leave the buffers standing")
+    keep: Annotated[Keep | None, GIVEN] = Field(default=None, description="what is not freed")
 
 
 class Repeat(_Part):

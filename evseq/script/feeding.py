@@ -54,6 +54,8 @@ def pour(desk: Desk, session: SessionPlan, grid: Mapping[str, list[int]]) -> Non
         part = {row: cells[start : start + chunk] for row, cells in columns.items()}
         if start and min(chunk, width - start) > 1:
             desk.needs.add(Capability.TOGETHER)
+        if min(chunk, width - start) == 1 and any(None in cells for cells in part.values()):
+            desk.needs.add(Capability.RAGGED)  # the column is fed to some rows alone
         feed(desk, session, part, prefill=True)
 
 
@@ -120,9 +122,9 @@ def masked(columns: Columns) -> set[Capability]:
         real = [column for column, token in enumerate(cells) if token is not None]
         if len(real) < len(cells):
             inner = real and None in cells[real[0] : real[-1]]
-            outer = not real or real[0] > 0 or real[-1] < len(cells) - 1
             needs |= {Capability.HOLES} if inner else set()
-            needs |= {Capability.PADDING} if outer else set()
+            needs |= {Capability.PADDING} if not real or real[0] > 0 else set()
+            needs |= {Capability.TRAILING} if real and real[-1] < len(cells) - 1 else set()
     return needs
 
 
@@ -131,6 +133,7 @@ def feed(desk: Desk, session: SessionPlan, columns: Columns, *, prefill: bool) -
     step = fed(desk, session, columns, prefill=prefill)
     desk.within_capacity(session)
     desk.emit(step)
+    desk.fed.setdefault(session.salt, set()).update(node for row in step.nodes for node in row)
     session.opened_by = None
 
 

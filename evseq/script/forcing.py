@@ -83,8 +83,8 @@ def _moved_alike(source: SessionPlan, asking: Asking, number: int, right: st.Fee
 
 def _sees(desk: Desk, row: Row) -> bool:
     """Tell whether the next query of a row attends to anything cached: else no number shows what that is."""
-    windows = desk.rules.windows
-    return not windows or any(row.visible(window, desk.rules) for window in windows)
+    layers = desk.rules.layers
+    return not layers or any(row.visible(layer, desk.rules) or layer.recurrent for layer in layers)
 
 
 def _touched(source: SessionPlan, asking: Asking, mutation: Mutation) -> tuple[int, ...]:

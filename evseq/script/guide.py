@@ -23,8 +23,8 @@ WORDS = (*EVENTS, *_PARTS)
 """Everything the guide can tell."""
 
 _NUMBERS = """\
-A number is an integer, an arm, or [k*]word[+n] or [k*]word[-n] with word in window, chunk, capacity, length, as in
-2*window+1. A name begins with a letter or _ and goes on with letters, digits and _ . -"""
+A number is an integer, an arm, or [k*]word[+n] or [k*]word[-n] with word in window, chunk, capacity, length,
+block, as in 2*window+1. A name begins with a letter or _ and goes on with letters, digits and _ . -"""
 
 
 def guide(words: Sequence[str] = WORDS) -> str:

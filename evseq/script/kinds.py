@@ -75,7 +75,7 @@ Number = Annotated[
     | Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)],
     kind("number"),
 ]
-"""An integer, an arm, or `[k*]name[+n|-n]` with name in window, chunk, capacity, length."""
+"""An integer, an arm, or `[k*]name[+n|-n]` with name in window, chunk, capacity, length, block."""
 PerRow = Annotated[dict[Name, Number], Field(min_length=1)]
 Count = Annotated[
     Annotated[Number, Tag("all")] | Annotated[PerRow, Tag("per row")],

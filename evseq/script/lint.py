@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import TypeGuard
+from typing import TypeGuard, assert_never
 
 from evseq.cache.regions import Region
 from evseq.script import events as ev
@@ -71,17 +71,14 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
             if name not in map(desk.resolved, asked):
                 help = f"ask for it: `reload: {{from: {name}, as: again}}`"
                 _note(desk, number, f"nobody reloads {name!r} afterwards", help)
-        case ev.Reload(damage=Region()):
+        case ev.Reload(damage=Region()) | ev.Reload(forged=str()):
             name = desk.resolved(event.from_)
             if name not in {desk.resolved(other.from_) for other in events if _admits(other)}:
                 help = f"show that it is admitted as it is: `reload: {{from: {name}, as: again}}`"
-                _note(desk, number, f"nobody reloads {name!r} undamaged, so a reader that takes nothing passes", help)
-        case ev.Drop(keep=ev.Keep.BUFFERS):
-            name = desk.resolved(event.on)
-            opened = next((other for other in later if _opens(desk, other, name)), None)
-            if not isinstance(opened, ev.Prefill):
-                help = f"prefill {name!r} again, or drop it without `keep`"
-                _note(desk, number, f"nobody prefills the buffers kept for {name!r} afterwards", help)
+                as_it_was = "undamaged" if event.damage is not None else "as it is"
+                _note(desk, number, f"nobody reloads {name!r} {as_it_was}, so what takes nothing passes", help)
+        case ev.Drop():
+            _look_at_kept(desk, number, event, later)
         case ev.Probe():
             name = desk.resolved(event.on)
             probes = itertools.takewhile(lambda other: isinstance(other, ev.Probe), _back(events, number))
@@ -95,10 +92,29 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
             pass
 
 
+def _look_at_kept(desk: Desk, number: int, event: ev.Drop, later: Iterable[ev.Event]) -> None:
+    name = desk.resolved(event.on)
+    match event.keep:
+        case ev.Keep.BUFFERS:
+            opened = next((other for other in later if _opens(desk, other, name)), None)
+            if not isinstance(opened, ev.Prefill):
+                help = f"prefill {name!r} again, or drop it without `keep`"
+                _note(desk, number, f"nobody prefills the buffers kept for {name!r} afterwards", help)
+        case ev.Keep.POOL:
+            if not any(isinstance(other, ev.Reuse) and other.pool for other in later):
+                help = "ask it: `reuse: {pool: true, rows: {a: 7}, as: again}`, or drop the session without `keep`"
+                _note(desk, number, "nobody asks the pool afterwards", help)
+        case None:
+            pass
+        case _:
+            assert_never(event.keep)
+
+
 def _look_at_rows(desk: Desk) -> None:
-    """Note rows that no prefill or join feeds, in this arm or another."""
+    """Note rows that no prefill, join or request for reuse feeds, in this arm or another."""
     script = desk.script
-    named = {word for turn in desk.turns if isinstance(turn.event, ev.Prefill | ev.Join) for word in turn.event.rows}
+    feeding = (turn.event for turn in desk.turns if isinstance(turn.event, ev.Prefill | ev.Join | ev.Reuse))
+    named = {word for event in feeding for word in event.rows or ()}
     fed = named.union(*(map(str, arm.values) for name, arm in script.arms.items() if name in named))
     for name in script.rows:
         if name not in fed:
@@ -146,10 +162,10 @@ def _back(events: Sequence[ev.Event], number: int) -> Iterator[ev.Event]:
 
 
 def _saved(desk: Desk, name: str, later: Iterable[ev.Event]) -> bool:
-    """Tell whether a session, or a fork of it, is serialized or reused, so that its request is compared."""
+    """Tell whether a session, or a fork of it, is saved, reused or left to a pool, so that its request is compared."""
     names = {name}
     for event in later:
-        if isinstance(event, ev.Reuse) and desk.resolved(event.from_) in names:
+        if isinstance(event, ev.Reuse) and event.from_ is not None and desk.resolved(event.from_) in names:
             return True
         if _is_on(event, names, desk):
             match event:
@@ -157,6 +173,8 @@ def _saved(desk: Desk, name: str, later: Iterable[ev.Event]) -> bool:
                     return True
                 case ev.Fork():
                     names.add(desk.resolved(event.as_))
+                case ev.Drop(keep=ev.Keep.POOL):
+                    return True
                 case ev.Drop():
                     names.discard(desk.resolved(event.on))
                 case _:

@@ -80,8 +80,9 @@ def _lower(
     geometry = description.geometry if description else None
     arms = dict(case.arms) if description is None else _completed(case, description)
     window, vocab = (geometry.window, geometry.vocab) if geometry else (None, None)
+    block = description.pool.block if description and description.pool else None
     try:
-        words = number_words(arms, window=window, symbolic=geometry is None)
+        words = number_words(arms, window=window, symbolic=geometry is None, block=block)
         texts = row_texts(script, arms, words=words, vocab=vocab, tokenize=tokenize)
     except NumberError as error:
         raise ScriptError([_problem(script, arms, error)]) from error

@@ -115,7 +115,7 @@ def _misfit(known: Mutation, event: ev.Mutate) -> list[tuple[tuple[str, ...], st
 def _alter(desk: Desk, event: ev.Mutate, name: str) -> None:
     if name in desk.altered:
         desk.refuse(("field",), f"mutate: {name} is changed already", f"put `restore: {{field: {name}}}` before it")
-    desk.altered[name] = desk.event
+    desk.altered[name], desk.shaken = desk.event, True
     operand = () if event.to is None else (("to", desk.resolved(event.to)),)
     desk.emit(st.Alter(event=desk.event, session="", field=name, operand=operand))
 

@@ -40,6 +40,7 @@ class Bug(StrEnum):
     REUSE = "reuse"
     WINDOW = "window"
     CALLER = "caller"
+    LOSSY = "lossy"
 
 
 _BUGS = {
@@ -111,6 +112,26 @@ events:
   - append: {{next: 2, on: alone}}
   - prefill: {{rows: {{meant: 4, sent: 6}}, as: both}}  # if this passes, the engine is not to blame
   - append: {{next: 2, on: both}}
+""",
+    Bug.LOSSY: """\
+evseq: 1
+name: {name}
+about: A cache that rounds gives each row what it gives that row alone, however rows are moved and saved.
+rows:  # the report's prompts: ids, or {{text: ...}}
+  a: {{random: {{length: 20, seed: 1}}}}
+  b: {{random: {{length: 16, seed: 2}}}}
+arms:
+  cache: [quantised, blocks]  # the report's kind of cache: `all` stands for exact ones only
+  chunk: [whole, 3]  # other pieces give other logits, and may
+  dtype: [float64, float32]
+events:
+  - prefill: {{rows: {{a: 10, b: 7}}}}  # as many tokens as the report's prompts have
+  - append: {{next: 3}}  # past the tokens that wait to be rounded
+  - serialize: {{to: saved}}
+  - reload: {{from: saved, as: again}}
+  - append: {{next: 2, on: again}}
+  - beam-select: {{x: b, y: a}}  # rows change places while part of each is rounded
+  - append: {{ids: {{x: [7, 9, 11], y: [13, 15, 17]}}}}  # not the same: a swap must show
 """,
 }
 

@@ -9,7 +9,7 @@ from evseq.errors import nearest
 
 __all__ = ["LARGEST", "NUMBER_WORDS", "NumberError", "evaluate", "number_words"]
 
-NUMBER_WORDS = ("window", "chunk", "capacity", "length")
+NUMBER_WORDS = ("window", "chunk", "capacity", "length", "block")
 
 LARGEST = 1_000_000
 """The largest number; a row or a count beyond it is a slip, and would be worked on for hours."""
@@ -52,13 +52,16 @@ def evaluate(number: int | str, *, words: Mapping[str, int | None], arms: Mappin
     return value
 
 
-def number_words(arms: Mapping[str, int | str], *, window: int | None, symbolic: bool) -> dict[str, int | None]:
+def number_words(
+    arms: Mapping[str, int | str], *, window: int | None, symbolic: bool, block: int | None = None
+) -> dict[str, int | None]:
     """Return the number words that have a value in every event of a case: None where only a target knows it.
 
-    `window` is the target's smallest. Raises NumberError, with its path, where the arms `chunk` and `capacity` are no
-    sizes on this target.
+    `window` is the target's smallest, `block` that of its pool. Raises NumberError, with its path, where the arms
+    `chunk` and `capacity` are no sizes on this target.
     """
-    target: dict[str, int | None] = {"window": window} if symbolic or window is not None else {}
+    own = {"window": window, "block": block}
+    target = {name: value for name, value in own.items() if symbolic or value is not None}
     sizes = {
         name: _size(name, arms[name], words=target)
         for name in ("chunk", "capacity")
@@ -110,5 +113,6 @@ _WHERE = {
     "window": "add `needs: [window]`: this target has no windowed layer",
     "chunk": "give the script a `chunk` arm with a number; `whole` has none",
     "capacity": "give the script a `capacity` arm",
+    "block": "add `needs: [pool]`: this target keeps no blocks of what ended",
     "length": "use it where a row is meant: in prefill, append next, crop or mutate-prefix-token",
 }

@@ -18,6 +18,7 @@ from evseq.script.document import Script
 from evseq.script.feeding import append, prefill
 from evseq.script.lint import lint
 from evseq.script.mutating import mutate, of_request, permitted, restore
+from evseq.script.pooling import draw
 from evseq.script.reshaping import beam_select, crop, drop, fork
 from evseq.script.reusing import append_refused, reload, reuse, serialize
 from evseq.script.speculating import speculate
@@ -127,6 +128,7 @@ def _finished(desk: Desk) -> st.Plan:
             depth=home.depth,
             cache=str(desk.arms.get("cache", "")),
             positions=home.positions or desk.rules.positions,
+            pooled=home.pooled,
         )
         for group, home in zip(desk.groups, homes, strict=True)
     )
@@ -257,6 +259,8 @@ def _plan_question(desk: Desk, event: ev.Serialize | ev.Reload | ev.Reuse | Muta
             serialize(desk, event)
         case ev.Reload():
             reload(desk, event)
+        case ev.Reuse(pool=True):
+            draw(desk, event)
         case ev.Reuse():
             reuse(desk, event)
         case ev.Mutate():

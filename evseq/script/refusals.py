@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from evseq.cache.fields import FIELDS
 from evseq.cache.mutations import MUTATIONS, Mutation, Reach
 from evseq.cache.regions import ERRORS, Region
 from evseq.geometry import Capability, Description
 from evseq.script.document import Script, parse
+from evseq.script.events import Event, Repeat
 from evseq.script.source import parse_yaml
 
-__all__ = ["damaged", "refusals"]
+__all__ = ["damaged", "refusals", "refused"]
 
 LONG, SHORT = 7, 3
 """Tokens of two unequal rows, so that padding is there; more where a window has to be passed."""
@@ -53,6 +55,24 @@ def damaged(description: Description) -> Mapping[Region, Script]:
         )
         for region, error in ERRORS.items()
     }
+
+
+def refused(script: Script) -> frozenset[str]:
+    """Return the fields that a script expects to be refused, whether named in place or by an arm."""
+    words = {event.expect.refused for event in _flat(script.events) if event.expect is not None}
+    values = (
+        script.arms[word].values if word in script.arms and word not in FIELDS else (word,) for word in words if word
+    )
+    return frozenset(str(value) for several in values for value in several)
+
+
+def _flat(events: Iterable[Event]) -> Iterator[Event]:
+    """Return the events, those of a repeat in its place."""
+    for event in events:
+        if isinstance(event, Repeat):
+            yield from _flat(event.events)
+        else:
+            yield event
 
 
 def _lives(mutation: Mutation) -> bool:
@@ -110,7 +130,7 @@ def _operand(field: str, key: str, description: Description) -> str:
         case "salt", "to":
             return "other"
         case "cache.kind", "to":
-            return description.caches[-1].name
+            return description.exact[-1].name
         case _:
             return TOKENS[key]
 

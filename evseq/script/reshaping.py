@@ -7,6 +7,7 @@ from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.pooling import stow
 from evseq.script.sessions import Row, SessionPlan
 from evseq.script.texts import NOMINAL_LENGTH
 
@@ -76,7 +77,8 @@ def rolled_back(desk: Desk, session: SessionPlan, kept: tuple[int, ...]) -> None
     group = desk.groups[session.group]
     group.depth = max(group.depth, rolled, session.peak_width - session.width)
     session.lineage = desk.lineage((session.lineage, "crop", kept))
-    desk.needs.add(Capability.CROP)
+    if desk.event not in desk.loud:  # an engine that cannot, and says so, is what `loud` asks for
+        desk.needs.add(Capability.CROP)
     desk.emit(st.Crop(event=desk.event, session=session.name, lengths=kept, after=session.state(desk.rules)))
 
 
@@ -93,16 +95,18 @@ def fork(desk: Desk, event: ev.Fork) -> None:
 
 
 def drop(desk: Desk, event: ev.Drop) -> None:
-    """Free a session, or only what its buffers hold."""
+    """Free a session, only what its buffers hold, or what it holds to the engine's pool."""
     session = desk.live(desk.resolved(event.on))
     desk.vacuous(session)
+    if event.keep is ev.Keep.POOL:
+        stow(desk, session)
     del desk.sessions[session.name]
     desk.gone[session.name] = (f"was dropped in line {desk.line}", "drop it later, or open it again")
     if event.keep is ev.Keep.BUFFERS:
         desk.needs.add(Capability.RESET)
         desk.kept[session.name] = session.group
         desk.emit(st.Reset(event=desk.event, session=session.name))
-    else:
+    elif event.keep is None:
         desk.emit(st.Drop(event=desk.event, session=session.name))
 
 

@@ -12,10 +12,11 @@ from evseq.script.damaging import reload_damaged, undamaged
 from evseq.script.desk import Desk
 from evseq.script.feeding import asked_rows, fed, masked, pad
 from evseq.script.forcing import damage, prefilled
+from evseq.script.forging import reload_forged
 from evseq.script.mutating import CHANGEABLE
 from evseq.script.sessions import Row, SessionPlan
 
-__all__ = ["append_refused", "reload", "reuse", "serialize"]
+__all__ = ["append_refused", "reload", "reuse", "reused_limit", "serialize"]
 
 OWN_INDEX = frozenset({"prefix.tokens", "prefix.mask", "position.ids"})
 """Fields that differ at a token of their own; all others differ at index 0."""
@@ -47,6 +48,9 @@ def serialize(desk: Desk, event: ev.Serialize) -> None:
 
 def reload(desk: Desk, event: ev.Reload) -> None:
     """Ask for a saved session; open it, or plan what must show that refusing it was right."""
+    if event.forged is not None:
+        reload_forged(desk, event, event.forged)
+        return
     if event.damage is not None:
         reload_damaged(desk, event, event.damage)
         return
@@ -65,12 +69,17 @@ def reload(desk: Desk, event: ev.Reload) -> None:
     if _asks(desk, event, source, asking, name=name, process=event.process):
         session = source.copy(name)
         session.opened_by = desk.event
+        session.elsewhere = event.process is ev.Process.FRESH
         desk.open(session)
 
 
 def reuse(desk: Desk, event: ev.Reuse) -> None:
     """Ask for a live session's cache with its own request or another; open what comes of it."""
     pending, desk.pending = desk.pending, []
+    assert event.from_ is not None
+    if event.salt is not None:
+        message = "reuse: a live session has its salt already"
+        desk.refuse(("salt",), message, "change what is asked for: `mutate: {field: salt, to: other}` before it")
     source = desk.live(desk.resolved(event.from_))
     name = desk.resolved(event.as_)
     desk.unused(name)
@@ -119,7 +128,7 @@ def _asks(
     request, tokens = asking.request, _legal(source, asking, fields)
     legal = tokens if fields else None
     most = sum(legal) if legal is not None else None
-    limit = _reused_limit(desk, reused, request, most, exact=source.exact) if reused is not None else None
+    limit = reused_limit(desk, reused, request, most, exact=source.exact) if reused is not None else None
     shown = damage(desk, source, asking, name, refused) if refused is not None else None
     whole = None
     if live and isinstance(event, ev.Reuse) and refused is None:
@@ -229,8 +238,19 @@ def _must_differ(desk: Desk, refused: str, fields: dict[str, object], source: Se
         )
 
 
-def _reused_limit(desk: Desk, reused: ev.Reused, request: st.Request, legal: int | None, *, exact: bool) -> int | None:
-    """Return the bound on the tokens that come from the cache; it must be one that a wrong engine would miss."""
+def reused_limit(
+    desk: Desk,
+    reused: ev.Reused,
+    request: st.Request,
+    legal: int | None,
+    *,
+    exact: bool,
+    stand: str = "stand before the first difference",
+) -> int | None:
+    """Return the bound on the tokens that come from the cache; it must be one that a wrong engine would miss.
+
+    `stand` says of the `legal` ones why there are no more.
+    """
     word, number = next((word, number) for word, number in reused if number is not None)
     path = ("expect", "reused", word)
     limit, total = desk.number(number, path), request.tokens
@@ -245,6 +265,6 @@ def _reused_limit(desk: Desk, reused: ev.Reused, request: st.Request, legal: int
         message = f"{desk.word}: `{word}: {limit}`, but the request has {total} tokens"
         desk.refuse(path, message, f"expect no more than {total}")
     if legal is not None and limit > legal:
-        message = f"{desk.word}: `{word}: {limit}`, but only {legal} tokens stand before the first difference"
+        message = f"{desk.word}: `{word}: {limit}`, but only {legal} tokens {stand}"
         desk.refuse(path, message, f"expect no more than {legal}")
     return limit

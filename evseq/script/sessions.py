@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evseq.geometry import Geometry, PositionRule, Positions, WindowCounts
+from evseq.geometry import Geometry, Layer, PositionRule, Positions, WindowCounts
 from evseq.history import MASKED, ROOT, Tree
 from evseq.script.steps import Request, RequestedRow, State
 from evseq.script.texts import RowText
@@ -20,14 +20,14 @@ class Rules:
     """How this plan numbers tokens, and which masked slots belong to a history.
 
     `by_slot`: a token's position is its slot, pads and holes included. `gaps_matter`: inner masked slots belong to a
-    history. `windows` are those of the layers, none without a geometry; `window_counts` is what they count.
+    history. `layers` are none without a geometry; `window_counts` is what their windows count.
     """
 
     positions: Positions
     tree: Tree
     by_slot: bool = False
     gaps_matter: bool = False
-    windows: tuple[int | None, ...] = ()
+    layers: tuple[Layer, ...] = ()
     window_counts: WindowCounts = WindowCounts.POSITIONS
 
     @classmethod
@@ -40,7 +40,7 @@ class Rules:
             tree=tree,
             by_slot=positions is Positions.ENGINE and geometry.position_rule is PositionRule.SLOT,
             gaps_matter=geometry.gaps_matter,
-            windows=tuple(layer.window for layer in geometry.layers),
+            layers=geometry.layers,
             window_counts=geometry.window_counts,
         )
 
@@ -216,13 +216,18 @@ class Row:
         self.width += slots
         self.pushed.append((self.length, slots))
 
-    def visible(self, window: int | None, rules: Rules) -> int:
-        """Return how many held tokens the next query attends to in a layer of this window, which counts the query."""
-        if window is None:
-            return self.length
+    def visible(self, layer: Layer, rules: Rules) -> int:
+        """Return how many held tokens the next query attends to in `layer`."""
+        if layer.window is None:
+            return self.length if layer.attends else 0
         slots = rules.window_counts is WindowCounts.SLOTS
         here, held = (self.width, self.columns) if slots else (self.next_position(rules), self.positions)
-        return sum(1 for _ in itertools.takewhile(lambda place: here - place < window, reversed(held)))
+        first = held[0] if held else here
+        if layer.sinks:
+            return sum(layer.sees(place, here=here, first=first) for place in held)
+        return sum(
+            1 for _ in itertools.takewhile(lambda place: layer.sees(place, here=here, first=first), reversed(held))
+        )
 
     def requested(self) -> RequestedRow:
         """Return this row as a request claims it."""
@@ -243,6 +248,7 @@ class SessionPlan:
     salt: str | None = None
     opened_by: int | None = None  # the event that must be followed by a feed or probe
     peak_width: int = 0
+    elsewhere: bool = False  # in another process
     tampered: dict[str, str | None] = field(default_factory=dict)  # fields whose hold on it was changed, with the row
     retired: dict[str, int] = field(default_factory=dict)  # rows that left, with the line
 
@@ -265,6 +271,7 @@ class SessionPlan:
             rows={key: row.copy() for key, row in self.rows.items()},
             salt=self.salt,
             peak_width=self.peak_width,
+            elsewhere=self.elsewhere,
             tampered=dict(self.tampered),
             retired=dict(self.retired),
         )
@@ -303,7 +310,7 @@ class SessionPlan:
         return State(
             lengths=tuple([len(row.tokens) for row in rows]),
             next_positions=tuple([row.next_position(rules) for row in rows]),
-            visible=tuple([tuple([row.visible(window, rules) for row in rows]) for window in rules.windows]),
+            visible=tuple([tuple([row.visible(layer, rules) for row in rows]) for layer in rules.layers]),
             columns=width,
             furthest=max(width, self.peak_width),
         )

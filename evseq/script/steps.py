@@ -14,8 +14,10 @@ from evseq.script.turns import Turn
 __all__ = [
     "Alter",
     "Asks",
+    "Bound",
     "Crop",
     "Damage",
+    "Draw",
     "Drop",
     "Feed",
     "Fork",
@@ -36,6 +38,7 @@ __all__ = [
     "Select",
     "State",
     "Step",
+    "Stow",
     "World",
 ]
 
@@ -231,6 +234,7 @@ class Load(_Step):
     reused_limit: int | None
     damage: Damage | None
     also: tuple[str, ...] = ()
+    forged: bool = False  # a copy of the file is asked for that says another value of the field `refused`
     asks: Asks = Asks()
     held: Held | None = None
     whole: Feed | None = None
@@ -288,6 +292,42 @@ class Drop(_Step):
     """Free the session."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stow(_Step):
+    """End the session and leave what it holds, which is what `request` claims, to the engine's pool."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """At most so many `tokens` of a row may come from a pool, and `why` not more; `field` is what differs there."""
+
+    tokens: int
+    why: str
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw(_Step):
+    """Ask the engine's pool for the beginning of `request`, and feed the rest: `whole` less what is reused.
+
+    `changed` are the fields mutated of the request, `bounds` those of each row. At least `least` tokens over all rows
+    must come from the pool, unless `reused` says otherwise. Where a field is `refused`, nothing may come from it, and
+    nothing is opened.
+    """
+
+    group: int
+    request: Request
+    whole: Feed
+    changed: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+    least: int
+    reused: Reused | None
+    reused_limit: int | None
+    refused: str | None
+
+
 Step = (
     Open
     | Feed
@@ -304,6 +344,8 @@ Step = (
     | Read
     | Reset
     | Drop
+    | Stow
+    | Draw
 )
 
 

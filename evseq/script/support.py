@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evseq.geometry import CacheKind, Description, Keep, Positions
-from evseq.script.steps import Alter, Crop, Feed, Load, Plan, Step
+from evseq.geometry import CacheKind, Description, Keep, Positions, Promise
+from evseq.script.steps import Alter, Crop, Draw, Feed, Join, Load, Plan, Step, Stow
 
 __all__ = ["unsupported"]
 
@@ -24,7 +24,10 @@ def unsupported(plan: Plan, description: Description) -> str | None:
             return f"no {option} {value!r}" if option in description.options else f"no option {option!r}"
     kind = description.cache(plan.cache)
     if kind is None:
-        return f"no cache kind {plan.cache!r}"
+        reason = dict(description.absent).get(plan.cache)
+        return f"no cache kind {plan.cache!r}" + (f": {reason}" if reason else "")
+    if reason := _unkept(plan, kind):
+        return reason
     feeds = _feeds(plan)
     token = max((token for feed in feeds for row in feed.tokens for token in row), default=0)
     if token >= geometry.vocab:
@@ -32,9 +35,25 @@ def unsupported(plan: Plan, description: Description) -> str | None:
     position = max((place for feed in feeds for row in feed.positions for place in row), default=0)
     if geometry.max_positions is not None and position >= geometry.max_positions:
         return f"needs {position + 1} positions, has {geometry.max_positions}"
-    if not kind.crops_past_window and geometry.window is not None and _crops_past(plan.steps, geometry.window):
+    if not kind.crops_past_window and geometry.window is not None and _crops_past(plan, geometry.window):
         return f"cache {kind.name!r} cannot crop once fed more than its window"
     return next(filter(None, (_unchangeable(step, plan, kind, description) for step in plan.steps)), None)
+
+
+def _unkept(plan: Plan, kind: CacheKind) -> str | None:
+    """Return why a cache of this kind cannot do what the plan asks of it, or None."""
+    quiet = [step for step in plan.steps if step.event not in plan.loud]
+    if not kind.crops and any(isinstance(step, Crop) for step in quiet):
+        return f"cache {kind.name!r} cannot crop"
+    if not kind.joins and any(isinstance(step, Join) for step in quiet):
+        return f"cache {kind.name!r} takes no rows in"
+    if kind.promise is not Promise.EXACT and any(isinstance(step, Draw | Stow) for step in plan.steps):
+        return f"cache {kind.name!r} is {kind.promise}: a pool serves exact ones alone"
+    if kind.promise is Promise.LOSSY and any(isinstance(step, Load) and step.whole is not None for step in plan.steps):
+        return (
+            f"cache {kind.name!r} is lossy: what it holds depends on how it was fed, and no part of it serves another"
+        )
+    return None
 
 
 def _unchangeable(step: Step, plan: Plan, kind: CacheKind, description: Description) -> str | None:
@@ -42,11 +61,15 @@ def _unchangeable(step: Step, plan: Plan, kind: CacheKind, description: Descript
     match step:
         case Alter(field=field) if field not in description.alterable:
             return f"cannot change {field} while it lives"
+        case Alter(field="cache.quantisation") if not kind.quantisation:
+            return f"cache {kind.name!r} holds numbers as they are computed"
         case Alter(field="cache.eviction") if {kind.full, kind.sliding} - {Keep.EVERY, Keep.TAIL}:
             return f"cache {kind.name!r} has all its slots from the beginning"
         case Alter(field="cache.eviction") if all(layer.window for layer in description.geometry.layers):
             return "every layer evicts by itself what it no longer sees"
-        case Load(refused="position.ids") if plan.layouts[step.group].positions is Positions.ENGINE:
+        case Load(refused="position.ids") if _numbers(plan, step.group):
+            return "positions left to the engine cannot be asked for"
+        case Draw(changed=changed) if "position.ids" in changed and _numbers(plan, step.group):
             return "positions left to the engine cannot be asked for"
         case Load() if step.asks.cache is not None and description.cache(step.asks.cache) is None:
             return f"no cache kind {step.asks.cache!r}"
@@ -64,12 +87,19 @@ def _unchangeable(step: Step, plan: Plan, kind: CacheKind, description: Descript
             return None
 
 
+def _numbers(plan: Plan, group: int) -> bool:
+    """Tell whether the engine numbers the tokens of a group's sessions itself."""
+    return plan.layouts[group].positions is Positions.ENGINE
+
+
 def _feeds(plan: Plan) -> list[Feed]:
     feeds = [step for step in plan.steps if isinstance(step, Feed)]
     loads = [step for step in plan.steps if isinstance(step, Load)]
     rights = [load.damage.right for load in loads if load.damage is not None]
+    feeds += [step.whole for step in plan.steps if isinstance(step, Draw)]
     return [*feeds, *(feed for load in loads for feed in load.feeds), *(feed for right in rights for feed in right)]
 
 
-def _crops_past(steps: tuple[Step, ...], window: int) -> bool:
-    return any(isinstance(step, Crop) and step.after.furthest > window for step in steps)
+def _crops_past(plan: Plan, window: int) -> bool:
+    quiet = (step for step in plan.steps if isinstance(step, Crop) and step.event not in plan.loud)
+    return any(step.after.furthest > window for step in quiet)

@@ -11,7 +11,7 @@ from torch import Tensor
 from evseq.geometry import Deciding, Dtype
 from evseq.replay.references import References
 
-__all__ = ["KAPPA", "PLAUSIBLE", "allowance", "implausible"]
+__all__ = ["KAPPA", "PLAUSIBLE", "allowance", "implausible", "suspect"]
 
 KAPPA = 6.0
 """Settled by `evseq audit --seeds`: the suite on every reference configuration and on new llama, mistral and gpt2
@@ -36,7 +36,18 @@ float32 on the reference engine) healthy deviations reach 8.6 times a history's 
 
 
 def allowance(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
-    """Return the largest deviation from truth that each history is allowed in `dtype`, in logits."""
+    """Return the largest deviation from truth that each history is allowed in `dtype`, in logits.
+
+    Under a policy that rounds numbers to steps, the rounding of a dtype may put one on the next step. In float64 that
+    does not happen; elsewhere what all steps together cost at a history bounds what a few can.
+    """
+    limits = _allowed(dtype, references)
+    if references.loss is None or (dtype is Dtype.FLOAT64 and references.deciding is Deciding.PURE):
+        return limits
+    return limits.maximum(_pooled(references.loss, references.scale))
+
+
+def _allowed(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
     if dtype is Dtype.FLOAT64:
         match references.deciding:
             case Deciding.MIXED:
@@ -55,9 +66,18 @@ def _pooled(err: Float[Tensor, " node"], scale: Float[Tensor, " node"]) -> Float
     return err.maximum(largest * scale)
 
 
+def suspect(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
+    """Return err as a fraction of what rounding can explain, 0 where a side is not finite; above 1 it is suspect."""
+    known = references.finite[dtype] & references.finite[references.deciding.dtype]
+    return implausible(dtype, references).masked_fill(~known, 0.0).nan_to_num(nan=torch.inf)
+
+
 def implausible(dtype: Dtype, references: References) -> Float[Tensor, " node"]:
     """Return err as a fraction of what rounding can explain; above 1 the uncached side itself is suspect."""
-    return references.err[dtype] / (KAPPA * PLAUSIBLE * _rounding(dtype, references)).clamp_min(1e-300)
+    explained = KAPPA * PLAUSIBLE * _rounding(dtype, references)
+    if references.loss is not None:
+        explained = explained.maximum(_pooled(references.loss, references.scale))
+    return references.err[dtype] / explained.clamp_min(1e-300)
 
 
 def _rounding(dtype: Dtype, references: References) -> Float[Tensor, " node"]:

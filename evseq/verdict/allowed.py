@@ -27,8 +27,8 @@ class _Place:
 def tolerated(evidence: Evidence, findings: Sequence[Finding]) -> tuple[list[Finding], tuple[Allowed, ...]]:
     """Return the findings that are not tolerated, and of every `allow` of the script what it tolerated.
 
-    The allowances of an event come before those of the script; each finding counts for one of them. Of `parity` and
-    `golden` each finding within the allowances is tolerated; of another check all at once, or none where they are more.
+    The allowances of an event come before those of the script; each finding counts for one of them. Of checks with
+    allowances each finding within them is tolerated; of another check all at once, or none where they are more.
     """
     left = list(findings)
     told: list[Allowed] = []

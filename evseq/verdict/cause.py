@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evseq.script.steps import Crop, Fork, Join, Load, Reset, Retire, Select
+from evseq.script.steps import Crop, Draw, Fork, Join, Load, Reset, Retire, Select
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Case, Check, Finding, Outcome
 
-__all__ = ["explained", "preceded", "sided"]
+__all__ = ["explained", "modelled", "preceded", "sided"]
+
+
+LENGTH = (
+    "this model's logits depend on the length of what runs, as dynamic and long rotary scaling make them: cached keys "
+    "stay turned by the length they were made at"
+)
+
+
+ROUTER = "if the deciding arm passes, a near tie of a router: rounding chose another expert in the cached step alone"
+
+
+def modelled(evidence: Evidence, finding: Finding) -> Finding:
+    """Say what of the model itself parts a cached step from the uncached forward, where something does.
+
+    A length-dependent one gives a history other logits by what is fed in one forward, so that no cache can be right. A
+    router with a near tie goes by rounding below the deciding dtype.
+    """
+    references = evidence.references
+    if finding.check is not Check.PARITY:
+        return finding
+    if references.dependent:
+        return _because(finding, LENGTH)
+    below = evidence.recording.dtype is not references.deciding.dtype
+    return _because(finding, ROUTER) if below and evidence.description.geometry.routed else finding
 
 
 def preceded(evidence: Evidence, finding: Finding) -> Finding:
@@ -17,7 +41,7 @@ def preceded(evidence: Evidence, finding: Finding) -> Finding:
     steps = evidence.recording.plan.steps
     session = steps[finding.step].session
     for step in reversed(steps[: finding.step]):
-        if step.session == session and isinstance(step, Select | Retire | Join | Crop | Fork | Load | Reset):
+        if step.session == session and isinstance(step, Select | Retire | Join | Crop | Fork | Load | Draw | Reset):
             turn = evidence.turn(step)
             line = evidence.script.place(turn.word, key=True).line
             where = f"line {line}, round {turn.round}" if turn.round else f"line {line}"
@@ -26,7 +50,18 @@ def preceded(evidence: Evidence, finding: Finding) -> Finding:
 
 
 def sided(finding: Finding, findings: Sequence[Finding]) -> Finding:
-    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, the other, or both."""
+    """Say which side moved since a golden was accepted, where `findings` tell: the cached one, the other, or both.
+
+    Of a lossy cache, say whether the row alone is wrong too.
+    """
+    if finding.check is Check.SOLO and finding.row is not None:
+        return _because(
+            finding,
+            "the row alone, fed in the same pieces, goes on otherwise: what stood beside it, or was "
+            "done to its cache, moved what is held",
+        )
+    if finding.check is Check.ENVELOPE:
+        return _because(finding, "the row alone is as far off: what is held is wrong however it is fed")
     if finding.check not in (Check.PARITY, Check.GOLDEN):
         return finding
     here = [found for found in findings if _token(found) == _token(finding)]

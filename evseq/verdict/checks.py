@@ -8,6 +8,7 @@ from evseq.verdict.accounting import accounting, completed
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.first_law import continuity, finite, isolation, parity, reference
 from evseq.verdict.golden import golden
+from evseq.verdict.lossy import envelope, solo
 from evseq.verdict.result import Check, Finding
 from evseq.verdict.second_law import refusal, reuse
 
@@ -20,6 +21,8 @@ CHECKS: dict[Check, Callable[[Evidence], Iterator[Finding]]] = {
     Check.REUSE: reuse,
     Check.FINITE: finite,
     Check.PARITY: parity,
+    Check.SOLO: solo,
+    Check.ENVELOPE: envelope,
     Check.GOLDEN: golden,
     Check.CONTINUITY: continuity,
     Check.ISOLATION: isolation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evseq.geometry import Description
+from evseq.geometry import CacheKind, Description
 from evseq.replay.recording import Recording
 from evseq.replay.references import References
 from evseq.script.document import Script
@@ -18,13 +18,24 @@ __all__ = ["Evidence"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a check may look at. Without a `golden`, missing or not, nobody asked for one."""
+    """What a check may look at. Without a `golden`, missing or not, nobody asked for one.
+
+    `plain` are references of the model itself, where those the recording is held to are of a cache kind's policy.
+    """
 
     recording: Recording
     references: References
     script: Script
     description: Description
     golden: Accepted | Missing | None = None
+    plain: References | None = None
+
+    @property
+    def kind(self) -> CacheKind:
+        """The cache kind that was played."""
+        kind = self.description.cache(self.recording.plan.cache)
+        assert kind is not None  # the plan took the word from the description
+        return kind
 
     def step(self, index: int) -> Step:
         """Return a step of the plan."""

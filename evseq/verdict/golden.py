@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from evseq.geometry import Dtype
+from evseq.geometry import Dtype, Promise
 from evseq.replay.recording import Fed
 from evseq.verdict.allowance import allowance
 from evseq.verdict.evidence import Evidence
@@ -18,7 +18,11 @@ __all__ = ["golden", "golden_share"]
 
 
 def golden(evidence: Evidence) -> Iterator[Finding]:
-    """Find observations further from the accepted logits of their history than allowed, in any arm and dtype."""
+    """Find observations further from the accepted logits of their history than allowed, in any arm and dtype.
+
+    Goldens are truths of the model itself. Of a cache kind that promises anything else, only the uncached forward of
+    the model is held to them.
+    """
     match evidence.golden:
         case Accepted() as accepted:
             yield from _against(accepted, evidence)
@@ -30,7 +34,7 @@ def golden(evidence: Evidence) -> Iterator[Finding]:
 
 def golden_share(evidence: Evidence) -> float | None:
     """Return the largest share of an allowance by which any observation is off its golden; None without one."""
-    if not isinstance(evidence.golden, Accepted):
+    if not isinstance(evidence.golden, Accepted) or evidence.kind.promise is not Promise.EXACT:
         return None
     return max(
         (float(off.share.max()) for _, _, off in _held(evidence.golden, evidence, evidence.recording.dtype)),
@@ -42,8 +46,9 @@ def _against(accepted: Accepted, evidence: Evidence) -> Iterator[Finding]:
     for fed in evidence.recording.fed:
         if any(node not in accepted.rows for node in fed.nodes):
             yield _unknown(fed, accepted, evidence)
-    references, dtype = evidence.references, evidence.recording.dtype
+    references, dtype = evidence.plain or evidence.references, evidence.recording.dtype
     allowed = allowance(references.deciding.dtype, references)
+    exact = evidence.kind.promise is Promise.EXACT
     for fed, known, off in _held(accepted, evidence, dtype):
         # Where the cached step still gives what was accepted, truth may have moved: parity alone cannot tell which.
         truth = references.truth[references.places(tuple(fed.nodes[place] for place in known))]
@@ -51,7 +56,7 @@ def _against(accepted: Accepted, evidence: Evidence) -> Iterator[Finding]:
         usable = fed.logits[known].isfinite().all(-1)  # the others are told by `finite`
         for found, place in enumerate(known):
             row, index, expected = fed.rows[place], fed.indices[place], float(off.expected[found])
-            if usable[found] and not off.share[found] <= 1:
+            if exact and usable[found] and not off.share[found] <= 1:
                 actual = float(off.actual[found])
                 message = _missed(off, found, accepted, dtype)
                 share = float(off.share[found])
@@ -76,7 +81,7 @@ def _missed(off: Worst, found: int, accepted: Accepted, dtype: Dtype) -> str:
 
 def _held(accepted: Accepted, evidence: Evidence, dtype: Dtype) -> Iterator[tuple[Fed, list[int], Worst]]:
     """Hold each forward to the golden: which of its observations are known there, and the worst of each."""
-    allowed = allowance(dtype, evidence.references)
+    allowed = allowance(dtype, evidence.plain or evidence.references)
     for fed in evidence.recording.fed:
         known = [place for place, node in enumerate(fed.nodes) if node in accepted.rows]
         if known:
@@ -95,7 +100,9 @@ def _off(
     nodes = tuple(fed.nodes[place] for place in known)
     rows = [accepted.rows[node] for node in nodes]
     # A golden is stored in float32: its own rounding is allowed on top of what the dtype is.
-    limits = allowed[evidence.references.places(nodes)] + Dtype.FLOAT32.epsilon * accepted.scale[rows]
+    limits = (
+        allowed[(evidence.plain or evidence.references).places(nodes)] + Dtype.FLOAT32.epsilon * accepted.scale[rows]
+    )
     return worst(accepted.logits.quantities(rows, logits, limits))
 
 

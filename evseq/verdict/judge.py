@@ -6,15 +6,19 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from evseq.cache.fields import FIELDS, Kind
+from evseq.geometry import Promise
 from evseq.replay.recording import Asked, Fed, Recording
 from evseq.verdict.allowance import allowance
 from evseq.verdict.allowed import tolerated
-from evseq.verdict.cause import preceded, sided
+from evseq.verdict.cause import modelled, preceded, sided
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
+from evseq.verdict.first_law import rerouted
 from evseq.verdict.golden import golden_share
 from evseq.verdict.label import Label
+from evseq.verdict.lossy import envelope_share, solo_margin
+from evseq.verdict.pooling import policies
 from evseq.verdict.result import Case, Check, Finding, Latency, Margin, Note, Outcome
 from evseq.verdict.rounding import rounding
 from evseq.verdict.second_law import shown_damage
@@ -32,9 +36,8 @@ def judge(evidence: Evidence, label: Label) -> Case:
         key=lambda finding: (finding.step, order.index(finding.check)),
     )
     findings, allowed = tolerated(evidence, findings)
-    findings[:1] = [sided(preceded(evidence, finding), findings) for finding in findings[:1]]
-    kind = evidence.description.cache(recording.plan.cache)
-    assert kind is not None
+    findings[:1] = [modelled(evidence, sided(preceded(evidence, finding), findings)) for finding in findings[:1]]
+    promise = evidence.kind.promise
     return Case(
         id=label.id,
         script=script.name,
@@ -43,16 +46,17 @@ def judge(evidence: Evidence, label: Label) -> Case:
         arms=recording.plan.arms,
         outcome=Outcome.FAILED if findings else Outcome.PASSED if recording.fed else Outcome.UNSUPPORTED,
         reason=None if findings or recording.fed else "raised, as allowed, before anything was observed",
-        promise=kind.promise.value,
-        golden=evidence.golden.revision if isinstance(evidence.golden, Accepted) else None,
+        promise=promise.value,
+        golden=evidence.golden.revision if isinstance(evidence.golden, Accepted) and promise is Promise.EXACT else None,
         golden_share=golden_share(evidence),
         dtype=recording.dtype.value,
         observations=sum(len(fed.nodes) for fed in recording.fed),
         findings=tuple(findings),
         allowed=allowed,
         notes=tuple(_notes(evidence, findings)),
-        margin=_margin(evidence),
-        errors=rounding(recording, evidence.references).ratio,
+        margin=solo_margin(evidence) if promise is Promise.LOSSY else _margin(evidence),
+        envelope=envelope_share(evidence),
+        errors=None if promise is Promise.LOSSY else rounding(recording, evidence.references).ratio,
         latency=_latency(recording),
         peak_cache_bytes=recording.peak_cache_bytes,
         replay_forwards=len(recording.fed) + len(recording.forced),
@@ -74,6 +78,8 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
         number = " of event ".join(str(part + 1) for part in reversed(turn.path) if isinstance(part, int))
         where = f"event {number}, round {turn.round}" if turn.round else f"event {number}"
         notes.append(Note(kind="loud", message=f"{turn.event.word} of {where}: {how}"))
+    if told := rerouted(evidence):
+        notes.append(Note(kind="not judged", message=told))
     if recording.skipped:
         notes.append(Note(kind="not judged", message=f"{recording.skipped} later steps on sessions that were gone"))
     if not recording.repeats:
@@ -82,8 +88,15 @@ def _notes(evidence: Evidence, findings: Sequence[Finding]) -> list[Note]:
         )
     if recording.fed and not recording.shown:
         notes.append(Note(kind="not judged", message="isolation: the engine does not show its keys and values"))
+    lossy = evidence.kind.promise is Promise.LOSSY
+    if lossy and evidence.kind.envelope is None:
+        notes.append(Note(kind="not judged", message=f"envelope: cache {evidence.kind.name!r} declares none"))
+    if lossy and any(asked.differences for asked in recording.asked):
+        told = "the damage of a refused change: a lossy cache is off from truth with or without it"
+        notes.append(Note(kind="not judged", message=told))
     for asked in recording.asked:
         notes += [note for note in _refusal_notes(evidence, asked) if note not in notes]
+    notes += [note for note in policies(evidence) if note not in notes]
     return notes
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evseq.script.cases import CaseArms
 from evseq.script.document import Script
 
-__all__ = ["Label", "label"]
+__all__ = ["Label", "label", "name"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,14 @@ def label(script: Script, case: CaseArms, target: str, *, in_memory: bool, held:
     """Return the label of one case on one target; `held` are the flags that say to which goldens."""
     file = script.source.file
     if in_memory:
-        only = {name: (str(value),) for name, value in case.arms.items()}
+        only = {arm: (str(value),) for arm, value in case.arms.items()}
         replay = f"evseq.qualify(model, [{file!r}], settings=evseq.pipeline.Settings(only={only}))"
     else:
-        arms = [word for name, value in case.arms.items() for word in ("--arm", f"{name}={value}")]
+        arms = [word for arm, value in case.arms.items() for word in ("--arm", f"{arm}={value}")]
         replay = shlex.join(["evseq", "run", file, "--target", target, *arms, *held])
-    return Label(id=f"{script.name}[{case.id}][{target}]", target=target, replay=replay)
+    return Label(id=name(script, case, target), target=target, replay=replay)
+
+
+def name(script: Script, case: CaseArms, target: str) -> str:
+    """Return the id of one case on one target."""
+    return f"{script.name}[{case.id}][{target}]"

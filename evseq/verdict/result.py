@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
 from evseq.check import Check
@@ -181,6 +181,7 @@ class Case:
     known: tuple[Known, ...] = ()
     notes: tuple[Note, ...] = ()
     margin: Margin | None = None
+    envelope: float | None = None  # the largest share of its declared envelope that any logit of a lossy cache used
     errors: ErrorRatio | None = None
     witnessed: Witnessed | None = None
     latency: Latency = Latency(first=None, later=None)
@@ -201,18 +202,24 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwards:
-    """Forwards and leaves of one or more scripts."""
+    """Forwards and leaves of one or more scripts. `once` are reference forwards that a run makes once, by what for."""
 
     leaves: int = 0
     oracle: int = 0
     reference: int = 0
+    once: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Forwards) -> Forwards:
         return Forwards(
             leaves=self.leaves + other.leaves,
             oracle=self.oracle + other.oracle,
             reference=self.reference + other.reference,
+            once={**self.once, **other.once},
         )
+
+    def settled(self) -> Forwards:
+        """Return the same for a whole run, what is made once counted among the others."""
+        return replace(self, reference=self.reference + sum(self.once.values()), once={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +228,8 @@ class Result:
 
     `asked` are the targets a person named, as written: an engine's bare name stands for all its configurations.
     `candidates` are the files of candidate goldens that were written, `unmatched` the entries of known.yaml that mean
-    no case.
+    no case. `cancelled` are the cases, by id, that an interrupt kept from being judged; `lost` says what became of
+    processes that ended before their work did.
     """
 
     cases: tuple[Case, ...]
@@ -235,6 +243,8 @@ class Result:
     asked: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    cancelled: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[Outcome, int]:

@@ -11,12 +11,13 @@ from torch import Tensor
 from evseq.cache.fields import FIELDS
 from evseq.cache.identity import Difference
 from evseq.replay.recording import Asked, Forced
-from evseq.script.events import Reused
 from evseq.script.steps import Load
 from evseq.verdict.allowance import allowance
+from evseq.verdict.bounds import holds
 from evseq.verdict.compare import deviation
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.malformed import malformed
+from evseq.verdict.pooling import pool_admission, pool_reuse
 from evseq.verdict.result import Check, Finding
 
 __all__ = ["Shown", "refusal", "reuse", "shown_damage", "undamaged"]
@@ -32,6 +33,7 @@ def refusal(evidence: Evidence) -> Iterator[Finding]:
         elif asked.differences and load.legal is None:
             yield _admission(evidence, asked)
     yield from malformed(evidence)
+    yield from pool_admission(evidence)
 
 
 def _refused(evidence: Evidence, asked: Asked, load: Load) -> Iterator[Finding]:
@@ -211,8 +213,9 @@ def _damage(evidence: Evidence, step: int, load: Load) -> Iterator[Finding]:
 def reuse(evidence: Evidence) -> Iterator[Finding]:
     """Find admitted caches that were not used: prefix tokens forwarded again at the reload or the next step on it.
 
-    What the engine reuses beyond the first difference is found too.
+    What the engine reuses beyond the first difference is found too, by a rule or out of a pool.
     """
+    yield from pool_reuse(evidence)
     for asked in evidence.recording.asked:
         load = evidence.load(asked.step)
         if load.refused is not None or (asked.differences and load.reused is None):
@@ -225,7 +228,7 @@ def reuse(evidence: Evidence) -> Iterator[Finding]:
         if load.reused is not None and load.reused_limit is not None:
             wanted = next(f"{word} {load.reused_limit}" for word, n in load.reused if n is not None)
             message, actual = f"{used} of {load.request.tokens} tokens came from the cache", used
-            failed = not _holds(load.reused, load.reused_limit, used)
+            failed = not holds(load.reused, load.reused_limit, used)
         if failed:
             yield evidence.finding(
                 Check.REUSE,
@@ -268,11 +271,3 @@ def _surplus(evidence: Evidence, asked: Asked) -> int:
     if following is not None and not following.prefill:  # else never fed, or dropped and another opened under its name
         surplus += max(0, following.forwarded - following.columns)
     return surplus
-
-
-def _holds(reused: Reused, limit: int, used: int) -> bool:
-    if reused.most is not None:
-        return used <= limit
-    if reused.least is not None:
-        return used >= limit
-    return used == limit

@@ -482,6 +482,9 @@ def test_a_planted_fault_turns_its_rule_red(rule: str, faulty: Callable[[], Load
     assert [line for line in messages if line.startswith(message)], messages
 
 
-@pytest.mark.parametrize("rule", conformance.RULES, ids=lambda rule: rule.name)
+# Those of pools have theirs in test_conformance_pools.py.
+@pytest.mark.parametrize(
+    "rule", [rule for rule in conformance.RULES if Capability.POOL not in rule.needs], ids=lambda rule: rule.name
+)
 def test_every_rule_has_a_planted_fault(rule: Rule) -> None:
     assert rule.name in {name for name, _, _ in FAULTS}

@@ -90,7 +90,8 @@ class TestLoading:
         with pytest.raises(EngineError) as error:
             opened("full").open(Layout(rows=1, capacity=4, depth=0, cache="rings"))
         assert str(error.value) == (
-            "open: no cache kind 'rings'\n  help: did you mean 'ring'? known are growing, fixed, ring"
+            "open: no cache kind 'rings'\n"
+            "  help: did you mean 'ring'? known are growing, fixed, ring, quantised, streaming, blocks"
         )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from evseq.cache.regions import ERRORS, Region
 from evseq.replay.contents import same_bits
+from evseq.replay.keep import kept
 from evseq.replay.recording import Recording
 from evseq.script.events import Reload
 from evseq.script.library import SUITE, read_all
@@ -64,10 +65,14 @@ def test_nothing_is_opened_and_every_session_continues_bit_for_bit(region: Regio
     assert all(same_bits(one.logits, other.logits) for one, other in zip(recording.fed, healthy.fed, strict=True))
 
 
-def test_a_fresh_process_refuses_by_the_same_name() -> None:
-    script = asking(Region.TENSOR, more=", process: fresh")
-    assert lines(played(script, FULL)) == []
-    assert {one.error for one in recorded(script, FULL).damaged} == {"DigestMismatch"}
+def test_a_fresh_process_refuses_by_the_same_name(tmp_path: Path) -> None:
+    result = played(asking(Region.TENSOR, more=", process: fresh"), FULL, record=tmp_path)
+    (file,) = tmp_path.iterdir()
+    (recording,) = kept(file).group.recordings
+
+    assert lines(result) == []
+    assert isinstance(recording, Recording)
+    assert {one.error for one in recording.damaged} == {"DigestMismatch"}
 
 
 def test_the_suite_damages_every_region() -> None:

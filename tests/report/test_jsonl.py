@@ -68,6 +68,7 @@ class TestJsonLines:
             "known": [],
             "notes": [],
             "margin": {"deviation": 1.0, "err": 0.0, "allowed": 4.1e-13, "fraction": 1.0 / 4.1e-13},
+            "envelope": None,
             "golden": None,
             "golden_share": None,
             "errors": {"cached": 1.0, "uncached": 0.0, "ratio": None},
@@ -104,6 +105,8 @@ class TestJsonLines:
             "unjudged": [],
             "candidates": [],
             "interrupted": False,
+            "cancelled": [],
+            "lost": [],
             "exit": 1,
         }
 

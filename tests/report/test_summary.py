@@ -166,4 +166,4 @@ class TestLastLine:
 
     def test_interrupted(self, result: Result, failed: Case, passed: Case) -> None:
         stopped = replace(result, cases=(passed, failed), interrupted=True)
-        assert last_line(stopped) == "INTERRUPTED: 2 cases judged, 1 failed, 1.2 s on 1 thread"
+        assert last_line(stopped) == "INTERRUPTED: 2 cases judged, 1 failed, 0 cancelled, 1.2 s on 1 thread"

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from evseq.part import ScriptResult
 from evseq.report.jsonl import JsonLines
 from evseq.report.terminal import Terminal, Verbosity
 from evseq.report.watchers import Watchers
-from evseq.verdict.result import Case, Result
+from evseq.verdict.result import Case, Forwards, Result
 
 
 class Heard:
@@ -15,6 +17,9 @@ class Heard:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+
+    def kept(self, results: Sequence[ScriptResult]) -> None:
+        self.told.append(f"kept {len(results)}")
 
     def planned(self, cases: int) -> None:
         self.told.append(f"planned {cases}")
@@ -24,6 +29,9 @@ class Heard:
 
     def finished(self, case: Case) -> None:
         self.told.append(f"finished {case.id}")
+
+    def ended(self, result: ScriptResult) -> None:
+        self.told.append(f"ended {len(result.cases)}")
 
     def report(self, result: Result) -> None:
         self.told.append(f"report {result.exit.name}")
@@ -36,15 +44,19 @@ class TestWatchers:
     def test_every_view_is_told_everything(self, passed: Case, result: Result) -> None:
         one, two = Heard(), Heard()
         with Watchers(one, two) as watch:
+            watch.kept(())
             watch.planned(1)
             watch.started("crop-twice", "reference:full")
             watch.finished(passed)
+            watch.ended(ScriptResult(cases=(passed,), forwards=Forwards()))
             watch.report(result)
         assert one.told == two.told
         assert one.told == [
+            "kept 0",
             "planned 1",
             "started crop-twice reference:full",
             "finished crop-twice[left-float64][reference:full]",
+            "ended 1",
             "report PASSED",
             "close",
         ]

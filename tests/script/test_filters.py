@@ -170,10 +170,16 @@ class TestCheckOffered:
                 {"cache": ("growing", "fixd")},
                 (
                     "no target and no script has cache=fixd\n"
-                    "  help: did you mean 'fixed'? targets offer growing, fixed, ring"
+                    "  help: did you mean 'fixed'? targets offer growing, fixed, ring, quantised, streaming, blocks"
                 ),
             ),
-            ({"cache": ("zzz",)}, "no target and no script has cache=zzz\n  help: targets offer growing, fixed, ring"),
+            (
+                {"cache": ("zzz",)},
+                (
+                    "no target and no script has cache=zzz\n"
+                    "  help: targets offer growing, fixed, ring, quantised, streaming, blocks"
+                ),
+            ),
             (
                 {"mine.kernel": ("fats",)},
                 (

@@ -32,7 +32,7 @@ class TestGuide:
 
     def test_choices_are_told_by_their_words(self) -> None:
         assert "    process  here or fresh: " in guide(["reload"])
-        assert "    keep    buffers: " in guide(["drop"])
+        assert "    keep    buffers or pool: " in guide(["drop"])
 
     def test_ids_and_switches_are_no_numbers(self) -> None:
         assert "    ids       {name: [token id, ...], ...}: token ids per row\n" in guide(["append"])
@@ -44,7 +44,7 @@ class TestGuide:
 
     def test_what_is_tolerated_is_told_with_an_example(self) -> None:
         told = guide(["allow"])
-        assert "    within   number: allowances, above 1, for parity and golden; findings for other checks" in told
+        assert "    within   number: allowances, above 1, for checks that have them; findings for others" in told
         assert told.endswith("  example: allow: {check: parity, because: the kernel rounds to bfloat16, within: 40}")
 
     def test_the_whole_language_ends_with_numbers_and_names(self) -> None:

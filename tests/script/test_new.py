@@ -34,7 +34,7 @@ class TestCreate:
 
     @pytest.mark.parametrize(
         ("bug", "help"),
-        [("windw", "did you mean 'window'?"), ("zzz", "use beam, reuse, window or caller")],
+        [("windw", "did you mean 'window'?"), ("zzz", "use beam, reuse, window, caller or lossy")],
     )
     def test_a_bug_of_no_kind_is_refused(self, bug: str, help: str, tmp_path: Path) -> None:
         with pytest.raises(UsageError) as error:

@@ -102,8 +102,8 @@ class TestFault:
 
 
 class TestNumberWords:
-    def test_without_a_target_the_window_is_there_and_unknown(self) -> None:
-        assert number_words({}, window=None, symbolic=True) == {"window": None}
+    def test_without_a_target_window_and_block_are_there_and_unknown(self) -> None:
+        assert number_words({}, window=None, symbolic=True) == {"window": None, "block": None}
 
     def test_a_target_without_a_window_has_no_such_word(self) -> None:
         assert number_words({}, window=None, symbolic=False) == {}
@@ -111,7 +111,11 @@ class TestNumberWords:
     def test_chunk_and_capacity_are_arms(self) -> None:
         arms: dict[str, int | str] = {"chunk": "window+1", "capacity": 12}
         assert number_words(arms, window=6, symbolic=False) == {"window": 6, "chunk": 7, "capacity": 12}
-        assert number_words(arms, window=None, symbolic=True) == {"window": None, "chunk": None, "capacity": 12}
+        unknown = {"window": None, "block": None, "chunk": None}
+        assert number_words(arms, window=None, symbolic=True) == {**unknown, "capacity": 12}
+
+    def test_a_target_with_a_pool_has_its_block(self) -> None:
+        assert number_words({}, window=None, symbolic=False, block=4) == {"block": 4}
 
     def test_a_prefill_fed_whole_has_no_chunk(self) -> None:
         assert number_words({"chunk": "whole"}, window=6, symbolic=False) == {"window": 6}

@@ -181,7 +181,7 @@ class Count:
                 self.sessions[name] = copy.deepcopy(self.saved[source])
             case steps.Load(source=source) | steps.LoadDamaged(source=source):
                 return self.state(copy.deepcopy(self.saved[source]))
-            case steps.Alter() | steps.Restore():
+            case steps.Alter() | steps.Restore() | steps.Stow() | steps.Draw():  # random scripts leave pools alone
                 return None
             case steps.Read():
                 pass

@@ -50,16 +50,27 @@ def test_an_engine_without_the_capability_is_unsupported(needed: Capability, eve
 
 @pytest.mark.parametrize(
     ("padding", "needs"),
-    [("left", {Capability.PADDING}), ("right", {Capability.PADDING}), ("holes", {Capability.HOLES})],
+    [("left", {Capability.PADDING}), ("right", {Capability.TRAILING}), ("holes", {Capability.HOLES})],
 )
-def test_padding_and_holes_are_two_things(padding: str, needs: set[Capability]) -> None:
+def test_masked_slots_before_behind_and_between_tokens_are_three_things(padding: str, needs: set[Capability]) -> None:
     plan = planned(script("prefill: [a, b]"), arms={"padding": padding})
-    assert plan.needs & {Capability.PADDING, Capability.HOLES} == needs
+    assert plan.needs & {Capability.PADDING, Capability.TRAILING, Capability.HOLES} == needs
+
+
+@pytest.mark.parametrize(("chunk", "needed"), [(1, True), (2, False)])
+def test_a_masked_column_fed_alone_is_fed_to_some_rows_alone(chunk: int, *, needed: bool) -> None:
+    plan = planned(script("prefill: [a, b]"), arms={"padding": "left", "chunk": chunk})
+    assert (Capability.RAGGED in plan.needs) is needed
+
+
+def test_a_rollback_that_may_be_refused_is_played_without_the_capability() -> None:
+    plan = planned(script("prefill: [a]", "crop: {by: 1, expect: loud}", "probe"))
+    assert Capability.CROP not in plan.needs
 
 
 def test_holes_behind_a_single_token_are_padding() -> None:
     plan = planned(script("prefill: {rows: {a: 1}}"), arms={"padding": "holes"})
-    assert plan.needs & {Capability.PADDING, Capability.HOLES} == {Capability.PADDING}
+    assert plan.needs & {Capability.PADDING, Capability.TRAILING, Capability.HOLES} == {Capability.TRAILING}
 
 
 @pytest.mark.parametrize(("chunk", "needed"), [(1, False), (2, True), (3, False), (4, False)])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from evseq.engines.conformance import changes, engines, feeding, rows, states
+from evseq.engines.conformance import changes, engines, feeding, pools, rows, states
 from evseq.engines.conformance.bench import Bench
 from evseq.engines.conformance.rule import Rule
 from evseq.engines.protocol import Loader
@@ -52,6 +52,9 @@ RULES: tuple[Rule, ...] = (
     states.forwarded,
     states.view,
     changes.altered,
+    pools.pool,
+    pools.pool_keys,
+    pools.pool_isolation,
 )
 """Every rule, the most basic first: a breach early in the list often explains those behind it."""
 
@@ -82,7 +85,7 @@ def check(loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...]
     for rule in rules:
         if not rule.needs <= description.capabilities:
             continue
-        for kind in description.caches if rule.every_cache else description.caches[:1]:
+        for kind in description.exact if rule.every_cache else description.caches[:1]:
             # The same dice for a rule whatever ran before it: what it finds does not depend on its place.
             dice = random.Random(f"{rule.name} {kind.name}")  # noqa: S311 - tokens, no secrets
             bench = Bench(loader=loader, description=description, engine=engine, kind=kind, dice=dice)

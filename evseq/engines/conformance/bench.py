@@ -46,9 +46,16 @@ class Bench:
         return window + 2 if window is not None and window <= LONGEST else 7
 
     @property
+    def crops(self) -> bool:
+        """Whether columns can be cut off wherever a row ends."""
+        return self.can(Capability.CROP) and self.kind.crops and self.kind.crops_past_window
+
+    @property
     def croppable(self) -> int | None:
         """A row length that the crop rules can start from, staying below 6 columns where a passed window forbids it."""
         window = self.description.geometry.window
+        if not self.kind.crops:
+            return None
         if self.kind.crops_past_window or window is None:
             return self.span
         return 4 if window > 4 else None  # noqa: PLR2004 - one column more is fed before the first cut

@@ -40,13 +40,14 @@ def altered(bench: Bench) -> Iterator[str]:
 
 
 def _fields(bench: Bench) -> dict[str, bytes]:
-    """Return the canonical value of every field an engine answers for, its windows and cache dtype among them."""
+    """Return the canonical value of every field an engine answers for, windows, cache dtype and rounding among them."""
     engine = bench.engine
     described = getattr(engine, "description", bench.description)
     windows: Scalar = [layer.window for layer in described.geometry.layers]
     values: dict[str, Scalar] = {
         **engine.identity(),
         "cache.dtype": str(getattr(engine, "cache_dtype", engine.dtype)),
+        "cache.quantisation": [[kind.name, dict(kind.quantisation)] for kind in described.caches],
         "window.policy": windows,
     }
     return {name: canonical(value) for name, value in values.items()}

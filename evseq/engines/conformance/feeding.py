@@ -61,6 +61,8 @@ def together(bench: Bench) -> Iterator[str]:
 def padding(bench: Bench) -> Iterator[str]:
     """Hide masked slots from every query and leave them out of the numbering."""
     for left in (True, False):
+        if not left and not bench.can(Capability.TRAILING):
+            continue
         trial = Trial.opened(bench)
         rows: list[list[int | None]] = []
         for pads in range(bench.rows):

@@ -62,7 +62,7 @@ def crop_rows(bench: Bench) -> Iterator[str]:
 @rule(Capability.JOIN, Capability.BATCH)
 def join(bench: Bench) -> Iterator[str]:
     """Take over rows with their keys, values, positions and lengths in every layer, whichever side is narrower."""
-    depth = 2 if bench.can(Capability.CROP) and bench.kind.crops_past_window else 0
+    depth = 2 if bench.crops else 0
     for first, then in ((bench.span, 2), (2, bench.span), (bench.span, bench.span)):
         trial, other = (Trial.opened(bench, bench.layout(depth=depth)) for _ in range(2))
         trial.feed(bench.batch(first), prefill=True)
@@ -95,7 +95,7 @@ def fork(bench: Bench) -> Iterator[str]:
     quiet.feed(fed)
     if repeats(bench) and not torch.equal(twin.logits, quiet.logits):
         yield "two forks fed alike differ"
-    if bench.can(Capability.CROP) and bench.kind.crops_past_window:
+    if bench.crops:
         twin.crop([length - 2 for length in twin.expected().lengths])
         twin.step()
     for one in (trial, twin, quiet):

@@ -109,7 +109,7 @@ def forwarded(bench: Bench) -> Iterator[str]:
         session.fork()
     if bench.can(Capability.BEAM):
         session.select(list(range(bench.rows)))
-    if bench.can(Capability.CROP):
+    if bench.can(Capability.CROP) and bench.kind.crops:
         session.crop([3] * bench.rows)
     if bench.engine.forwarded != fed:
         yield f"probe, view, fork, select and crop forwarded {bench.engine.forwarded - fed} tokens"
@@ -133,8 +133,9 @@ def view(bench: Bench) -> Iterator[str]:
         if seen.values.shape != seen.keys.shape or tuple(seen.positions.shape) != (rows, slots):
             yield f"view: keys, values and positions of layer {number} do not fit together"
         held = (seen.positions >= 0).sum(dim=1).tolist()
+        kept_all = layer.window is None and layer.attends
         for row, (count, length, visible) in enumerate(zip(held, probe.lengths, probe.visible[number], strict=True)):
-            if not visible <= count <= length or (layer.window is None and count != length):
+            if not visible <= count <= length or (kept_all and count != length):
                 yield (
                     f"view: row {row} of layer {number} holds {count} tokens, the probe says {length}, "
                     f"{visible} of them visible"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from evseq.engines.conformance.bench import Bench
 from evseq.engines.protocol import Batch, Joining, Probe, Session
-from evseq.geometry import Capability, Layout, PositionRule, Positions, WindowCounts
+from evseq.geometry import Capability, Layer, Layout, PositionRule, Positions, WindowCounts
 from evseq.history import MASKED, Path
 
 __all__ = ["Column", "Trial", "path", "repeats"]
@@ -174,16 +174,16 @@ class Trial:
         next_positions = tuple(self._position(row) for row in self.rows)
         slots = geometry.window_counts is WindowCounts.SLOTS
 
-        def visible(number: int, window: int | None) -> int:
+        def visible(number: int, layer: Layer) -> int:
             here = width if slots else next_positions[number]
             places = [slot if slots else at for slot, at in held[number]]
-            return sum(window is None or here - place < window for place in places)
+            return sum(layer.sees(place, here=here, first=places[0]) for place in places)
 
         return Probe(
             lengths=tuple(len(row) for row in held),
             next_positions=next_positions,
             visible=tuple(
-                tuple(visible(number, layer.window) for number in range(len(self.rows))) for layer in geometry.layers
+                tuple(visible(number, layer) for number in range(len(self.rows))) for layer in geometry.layers
             ),
             cache_bytes=sum(
                 2

@@ -203,6 +203,13 @@ def _kept(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]
         yield
 
 
+def _bits(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[str]:
+    """Round keys and values to half the bits, in the kinds that round them."""
+    del operand
+    with _set(engine, "halved", not engine.halved):
+        yield "bits"
+
+
 def _format(operand: Mapping[str, Any]) -> torch.dtype:
     dtype = getattr(torch, operand.get("to", "bfloat16"), None)
     if not isinstance(dtype, torch.dtype):
@@ -217,10 +224,11 @@ def column_by_column(
     *,
     window: int | None,
     falls: Float[Tensor, " head"] | None,
+    sinks: int = 0,
 ) -> Float[Tensor, "row head query head_dim"]:
     """Attend as the plain kernel does, one column of queries after the other."""
     columns = [
-        attend(queries[:, :, at : at + 1], positions[:, at : at + 1], held, window=window, falls=falls)
+        attend(queries[:, :, at : at + 1], positions[:, at : at + 1], held, window=window, falls=falls, sinks=sinks)
         for at in range(queries.shape[2])
     ]
     return torch.cat(columns, dim=2)
@@ -286,6 +294,7 @@ _CHANGES: dict[str, Change] = {
     "numeric.attention": _attention,
     "window.policy": _window,
     "cache.dtype": _kept,
+    "cache.quantisation": _bits,
     "cache.length": _held(_shorter),
     "cache.visible": _held(_hidden),
     "cache.eviction": _held(_evicted),

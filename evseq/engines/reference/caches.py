@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -13,9 +11,9 @@ from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import LayerView
 from evseq.engines.reference.storage import Storage
 from evseq.errors import EngineError
-from evseq.geometry import CacheKind, Keep, Layer, Layout
+from evseq.geometry import Layout
 
-__all__ = ["Fixed", "Growing", "Ring", "storage"]
+__all__ = ["Fixed", "Growing", "Ring"]
 
 
 class Growing(Storage):
@@ -223,21 +221,6 @@ class Ring(Storage):
     def lengths(self) -> Int[Tensor, " row"]:
         """Return each row's tokens, overwritten ones included: they shaped what is held."""
         return self.counts
-
-
-def storage(layer: Layer, *, kind: CacheKind, layout: Layout, dtype: torch.dtype) -> Storage:
-    """Return the empty storage of `layer` in a cache of `kind`."""
-    keep = kind.full if layer.window is None else kind.sliding
-    match keep:
-        case Keep.EVERY:
-            return Growing(layer, layout, dtype)
-        case Keep.CAPACITY:
-            return Fixed(layer, layout, dtype)
-        case Keep.RING:
-            return Ring(layer, layout, dtype)
-        case Keep.TAIL | Keep.WINDOW:
-            raise EngineError(f"open: the reference does not keep {keep!r}\n  help: use cache growing, fixed or ring")
-    assert_never(keep)
 
 
 def _columns(positions: Int[Tensor, "row slot"]) -> int:

@@ -8,20 +8,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from evseq.engines.reference.kinds import CACHES
 from evseq.geometry import (
-    CacheKind,
     Capability,
     Deciding,
     Description,
     Dtype,
     Geometry,
-    Keep,
     Layer,
+    PoolShape,
     PositionRule,
     WindowCounts,
 )
 
-__all__ = ["NAMES", "WEIGHTS", "Coding", "Config", "FeedForward", "Norm"]
+__all__ = ["NAMES", "POOL", "WEIGHTS", "Coding", "Config", "FeedForward", "Norm"]
 
 NAMES = ("full", "window", "learned", "alibi", "narrow")
 """The configurations in the package, the plainest first."""
@@ -29,17 +29,14 @@ NAMES = ("full", "window", "learned", "alibi", "narrow")
 WEIGHTS = Path(__file__).parent / "weights"
 """The folder of NAME.json and NAME.safetensors."""
 
-CACHES = (
-    CacheKind(name="growing", full=Keep.EVERY, sliding=Keep.EVERY),
-    CacheKind(name="fixed", full=Keep.CAPACITY, sliding=Keep.CAPACITY),
-    CacheKind(name="ring", full=Keep.CAPACITY, sliding=Keep.RING),
-)
+POOL = PoolShape(block=4, blocks=32)
+"""Blocks small enough that short rows cross them, and few enough that a short script fills them all."""
 
 ALTERABLE = (
     *("model.architecture", "model.config", "weights.source", "weights.live", "model.adapters"),
     *("tokenizer.vocabulary", "tokenizer.merges", "tokenizer.special", "tokenizer.normaliser", "tokenizer.template"),
     *("numeric.dtype", "numeric.attention", "window.policy"),
-    *("cache.dtype", "cache.length", "cache.visible", "cache.eviction"),
+    *("cache.dtype", "cache.quantisation", "cache.length", "cache.visible", "cache.eviction"),
 )
 """The fields that are changed for real on a live decoder; only the base of rotary angles shapes logits as a setting."""
 
@@ -101,8 +98,12 @@ class Config:
         return cls(**plain)
 
     def plain(self) -> dict[str, Any]:
-        """Return the configuration as JSON holds it; `read` is the inverse."""
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+        """Return the configuration as JSON holds it; `read` is the inverse. What a layer does not have is left out."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        plain["layers"] = [
+            {name: value for name, value in layer.items() if value or name == "window"} for layer in plain["layers"]
+        ]
+        return plain
 
     def describe(self) -> Description:
         """Say what the engine can do with this configuration: everything."""
@@ -119,6 +120,7 @@ class Config:
             dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
             deciding=Deciding.PURE,
             options={},
+            pool=POOL,
             alterable=ALTERABLE
             if self.coding is Coding.ROTARY
             else tuple(name for name in ALTERABLE if name != "model.config"),

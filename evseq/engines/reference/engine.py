@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -16,14 +16,15 @@ from torch import Tensor, nn
 from evseq.cache.content import LiveContent, root, tensor_digest
 from evseq.cache.state import Scalar
 from evseq.engines.reference.altering import Adapter, altered
-from evseq.engines.reference.caches import storage
 from evseq.engines.reference.config import Config
 from evseq.engines.reference.model import Decoder, attend
+from evseq.engines.reference.pool import ReferencePool
 from evseq.engines.reference.session import ReferenceSession, check_positions
+from evseq.engines.reference.storing import storage
 from evseq.engines.reference.tokenizer import Tokenizer
 from evseq.engines.reference.uncached import uncached
 from evseq.errors import EngineError, nearest
-from evseq.geometry import Description, Dtype, Layout
+from evseq.geometry import CacheKind, Description, Dtype, Layout
 from evseq.history import MASKED, Path
 
 __all__ = ["ReferenceEngine"]
@@ -33,7 +34,8 @@ __all__ = ["ReferenceEngine"]
 class ReferenceEngine:
     """A decoder of the package. `source` is the digest of its weights as they were read from the file `weights`.
 
-    `kept` is the dtype of keys and values where it is not that of the weights.
+    `kept` is the dtype of keys and values where it is not that of the weights; `halved` says whether the kinds that
+    round them have half the bits they declare.
     """
 
     decoder: Decoder
@@ -41,11 +43,14 @@ class ReferenceEngine:
     source: str
     weights: FilePath | None = None
     kept: torch.dtype | None = None
+    halved: bool = False
     adapters: list[Adapter] = field(default_factory=list)
     forwarded: int = 0
     content: LiveContent = field(init=False)
+    pool: ReferencePool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pool = ReferencePool(self)
         self.content = LiveContent(self.decoder.state_dict)
         self.decoder.embedding.register_forward_hook(self._count)
 
@@ -78,7 +83,10 @@ class ReferenceEngine:
     @property
     def description(self) -> Description:
         """What the decoder is now."""
-        return self.decoder.config.describe()
+        described = self.decoder.config.describe()
+        if not self.halved:
+            return described
+        return replace(described, caches=tuple(kind.halved() for kind in described.caches))
 
     def altered(self, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
         """Change a field for real while this is entered."""
@@ -105,27 +113,39 @@ class ReferenceEngine:
 
     def uncached(self, path: Path) -> Float[Tensor, "position vocab"]:
         """Run one row without any cache; return every slot's logits."""
+        return self._uncached(path, None)
+
+    def uncached_under(self, path: Path, cache: str) -> Float[Tensor, "position vocab"]:
+        """Run one row without any cache, seen and rounded as the kind `cache` declares."""
+        return self._uncached(path, self._kind(cache, "uncached"))
+
+    def _uncached(self, path: Path, kind: CacheKind | None) -> Float[Tensor, "position vocab"]:
         tokens = torch.tensor(path.tokens)  # slot
         positions = torch.tensor(path.positions)  # slot
         real = tokens != MASKED  # slot
         check_positions(positions[None].where(real, -1), self.decoder)
-        return uncached(self.decoder, tokens.where(real, 0), positions, real)
+        return uncached(self.decoder, tokens.where(real, 0), positions, real, kind=kind)
 
     def open(self, layout: Layout) -> ReferenceSession:
         """Open an empty session."""
-        description = self.decoder.config.describe()
-        kind = description.cache(layout.cache)
-        if kind is None:
-            known = [cache.name for cache in description.caches]
-            close = nearest(layout.cache, known)
-            hint = f"did you mean {close!r}? " if close else ""
-            raise EngineError(f"open: no cache kind {layout.cache!r}\n  help: {hint}known are {', '.join(known)}")
+        kind = self._kind(layout.cache, "open")
         dtype = self.kept or self.decoder.embedding.weight.dtype
         return ReferenceSession(
             decoder=self.decoder,
             layout=layout,
-            storages=[storage(layer, kind=kind, layout=layout, dtype=dtype) for layer in description.geometry.layers],
+            storages=[storage(layer, kind=kind, layout=layout, dtype=dtype) for layer in self.decoder.config.layers],
+            filler=self.pool.filler() if layout.pooled else None,
         )
+
+    def _kind(self, name: str, word: str) -> CacheKind:
+        description = self.description
+        kind = description.cache(name)
+        if kind is None:
+            known = [cache.name for cache in description.caches]
+            close = nearest(name, known)
+            hint = f"did you mean {close!r}? " if close else ""
+            raise EngineError(f"{word}: no cache kind {name!r}\n  help: {hint}known are {', '.join(known)}")
+        return kind
 
 
 def _architecture(decoder: Decoder) -> str:

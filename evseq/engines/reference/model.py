@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from evseq.engines.protocol import LayerView
 from evseq.engines.reference.config import Coding, Config, FeedForward, Norm
 from evseq.engines.reference.positions import rotary, slopes, turn, wide
-from evseq.engines.reference.storage import Storage
+from evseq.engines.reference.storage import Storage, early
 from evseq.geometry import Layer
 
 __all__ = ["Block", "Decoder"]
@@ -108,8 +108,9 @@ def attend(
     *,
     window: int | None,
     falls: Float[Tensor, " head"] | None,
+    sinks: int = 0,
 ) -> Float[Tensor, "row head query head_dim"]:
-    """Attend from each query to the held slots at its position or before, inside the window.
+    """Attend from each query to the held slots at its position or before, inside the window or among the first `sinks`.
 
     A masked query (position -1) sees nothing and returns zeros; a masked or empty slot (position -1) is seen by none.
     """
@@ -125,7 +126,7 @@ def attend(
     distance = positions[:, :, None] - held.positions[:, None, :]  # row query slot
     hidden = (held.positions < 0)[:, None, :] | (distance < 0)  # row query slot
     if window is not None:
-        hidden = hidden | (distance >= window)  # row query slot
+        hidden = hidden | (distance >= window) & ~early(held.positions, sinks)[:, None, :]  # row query slot
     hidden = hidden[:, None, None]  # row 1 1 query slot
 
     if falls is not None:
@@ -182,6 +183,7 @@ class Decoder(nn.Module):
             if angles is not None:
                 queries, keys = turn(queries, angles), turn(keys, angles)
             held = storage.append(keys.to(storage.dtype), values.to(storage.dtype), positions)
-            mixed = self.kernel(queries, positions, held, window=layer.window, falls=falls)
+            shown = storage.shown(layer)
+            mixed = self.kernel(queries, positions, held, window=shown.window, falls=falls, sinks=shown.sinks)
             hidden = block.finish(hidden, mixed)  # row query hidden
         return self.head(self.norm(hidden))  # type: ignore[no-any-return]

@@ -21,12 +21,16 @@ __all__ = ["ReferenceSession", "check_positions"]
 
 @dataclass(slots=True, kw_only=True)
 class ReferenceSession:
-    """One batch of rows with one cache. `rows` is None until the first prefill or restore."""
+    """One batch of rows with one cache. `rows` is None until the first prefill or restore.
+
+    `filler` is the digest of the engine that fills it, where what it holds is to be left to the pool.
+    """
 
     decoder: Decoder
     layout: Layout
     storages: list[Storage]
     rows: int | None = None
+    filler: str | None = None
 
     def prefill(self, batch: Batch) -> Float[Tensor, "row column vocab"]:
         """Feed the first columns, or the next chunk of them."""
@@ -106,13 +110,14 @@ class ReferenceSession:
         self.rows = None
 
     def export(self) -> CacheState:
-        """Return a copy of every tensor as `layer.N.PART`, and of the columns where they are counted."""
+        """Return a copy of every tensor as `layer.N.PART`, of the columns where they are counted, of how they round."""
         self._opened("export")
         tensors: dict[str, Tensor] = {}
         scalars: dict[str, Scalar] = {}
         for number, storage in enumerate(self.storages):
             tensors |= {f"layer.{number}.{part}": tensor for part, tensor in storage.exported().items()}
             scalars |= {f"layer.{number}.{name}": value for name, value in storage.scalars().items()}
+            scalars |= {} if storage.quantisation is None else {"quantisation": dict(storage.quantisation)}
         return CacheState(kind=self.layout.cache, tensors=tensors, scalars=scalars)
 
     def restore(self, state: CacheState) -> None:
@@ -136,6 +141,7 @@ class ReferenceSession:
         layers = list(enumerate(self.storages))
         expected = {f"layer.{number}.{part}" for number, storage in layers for part in storage.parts()}
         expected |= {f"layer.{number}.{name}" for number, storage in layers for name in storage.scalars()}
+        expected |= {"quantisation" for _, storage in layers if storage.quantisation is not None}
         actual = {*state.tensors, *state.scalars}
         odd = sorted(actual ^ expected)
         if odd:
@@ -151,9 +157,7 @@ class ReferenceSession:
         return Probe(
             lengths=tuple(held[0].lengths().tolist()) if held else (),
             next_positions=tuple(held[0].next_positions().tolist()) if held else (),
-            visible=tuple(
-                tuple(storage.visible(layer.window).tolist()) for storage, layer in zip(held, layers, strict=False)
-            ),
+            visible=tuple(tuple(storage.visible(layer).tolist()) for storage, layer in zip(held, layers, strict=False)),
             cache_bytes=sum(
                 tensor.numel() * tensor.element_size()
                 for storage in self.storages

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,9 +17,9 @@ from torch import Tensor
 from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import LayerView
 from evseq.errors import EngineError
-from evseq.geometry import Layer, Layout
+from evseq.geometry import CacheKind, Layer, Layout
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "early"]
 
 
 class Storage(ABC):
@@ -27,6 +28,12 @@ class Storage(ABC):
     keys: Float[Tensor, "row kv_head slot head_dim"]
     values: Float[Tensor, "row kv_head slot head_dim"]
     positions: Int[Tensor, "row slot"]
+
+    kind: CacheKind | None = None
+    """The kind of cache it belongs to, where one was asked for."""
+
+    quantisation: Mapping[str, Scalar] | None = None
+    """How numbers are rounded; None where they are held as computed."""
 
     def __init__(self, layer: Layer, layout: Layout, dtype: torch.dtype) -> None:
         self.layer = layer
@@ -120,11 +127,16 @@ class Storage(ABC):
         empty = torch.full((len(self.positions), 1), -1)  # row 1
         return torch.cat((empty, self.positions), dim=-1).amax(dim=-1) + 1
 
-    def visible(self, window: int | None) -> Int[Tensor, " row"]:
+    def shown(self, layer: Layer) -> Layer:
+        """Return `layer`, which is this one's as it is now, as queries see it through this kind of cache."""
+        return layer if self.kind is None else self.kind.shown(layer)
+
+    def visible(self, layer: Layer) -> Int[Tensor, " row"]:
         """Return how many slots the query at each row's next position sees."""
         seen = self.positions >= 0  # row slot
-        if window is not None:
-            seen = seen & (self.next_positions()[:, None] - self.positions < window)  # row slot
+        if (shown := self.shown(layer)).window is not None:
+            near = self.next_positions()[:, None] - self.positions < shown.window  # row slot
+            seen = seen & (near | early(self.positions, shown.sinks))  # row slot
         return seen.sum(dim=-1)
 
     def exported(self) -> dict[str, Tensor]:
@@ -160,3 +172,10 @@ class Storage(ABC):
         """Return the positions with -1 behind the first `lengths` tokens of each row."""
         rank = (self.positions >= 0).cumsum(dim=-1)  # row slot: 1 for a row's first token
         return self.positions.masked_fill(rank > lengths[:, None], -1)
+
+
+def early(positions: Int[Tensor, "row slot"], sinks: int) -> Bool[Tensor, "row slot"]:
+    """Tell which slots stand less than `sinks` places behind the first token of their row."""
+    last = torch.iinfo(positions.dtype).max
+    first = positions.masked_fill(positions < 0, last).amin(dim=-1, keepdim=True)  # row 1
+    return positions - first < sinks

@@ -15,6 +15,7 @@ from torch import Tensor
 from evseq.engines.reference.config import Coding, Config
 from evseq.engines.reference.model import Block, Decoder
 from evseq.engines.reference.positions import wide
+from evseq.geometry import CacheKind, Layer
 
 __all__ = ["uncached"]
 
@@ -26,8 +27,13 @@ def uncached(
     tokens: Int[Tensor, " slot"],
     positions: Int[Tensor, " slot"],
     real: Bool[Tensor, " slot"],
+    *,
+    kind: CacheKind | None = None,
 ) -> Float[Tensor, "slot vocab"]:
-    """Return the logits of every slot of a row; those of masked slots (`real` False) mean nothing."""
+    """Return the logits of every slot of a row; those of masked slots (`real` False) mean nothing.
+
+    `kind` is a cache kind whose policy says what is seen, and how keys and values are rounded.
+    """
     config = decoder.config
     hidden = decoder.embedding(tokens[None])  # 1 slot hidden
     if decoder.places is not None:
@@ -40,7 +46,10 @@ def uncached(
         queries, keys, values = (states[0] for states in block.project(hidden))  # head slot head_dim
         if config.coding is Coding.ROTARY:
             queries, keys = _turned(queries, turns), _turned(keys, turns)  # head slot head_dim
-        visible = _visible(positions, real, layer.window)  # slot slot
+        if kind is not None and kind.quantisation:
+            bits = int(dict(kind.quantisation)["bits"])
+            keys, values = _rounded(keys, bits), _rounded(values, bits)  # kv_head slot head_dim
+        visible = _visible(positions, real, layer if kind is None else kind.shown(layer))  # slot slot
         group = config.heads // layer.kv_heads
         mixed = [
             _one_head(queries[head], keys[head // group], values[head // group], visible, bias)  # slot head_dim
@@ -50,16 +59,26 @@ def uncached(
     return decoder.head(decoder.norm(hidden))[0]  # type: ignore[no-any-return]
 
 
-def _visible(
-    positions: Int[Tensor, " slot"], real: Bool[Tensor, " slot"], window: int | None
-) -> Bool[Tensor, "slot slot"]:
+def _visible(positions: Int[Tensor, " slot"], real: Bool[Tensor, " slot"], layer: Layer) -> Bool[Tensor, "slot slot"]:
     slots = len(positions)
     earlier = torch.ones(slots, slots, dtype=torch.bool).tril()  # slot slot
     visible = earlier & real  # slot slot
-    if window is not None:
-        visible &= positions[:, None] - positions < window
+    if layer.window is not None:
+        first = positions[real].min() if bool(real.any()) else 0
+        visible &= (positions[:, None] - positions < layer.window) | (positions - first < layer.sinks)
     # A masked slot sees itself, so that its softmax has something to add up; nothing else sees it.
     return visible | torch.eye(slots, dtype=torch.bool)
+
+
+def _rounded(states: Float[Tensor, "kv_head slot head_dim"], bits: int) -> Float[Tensor, "kv_head slot head_dim"]:
+    """Return the nearest of 2^bits numbers, evenly from the smallest to the largest of each token's head."""
+    numbers = states.to(wide(states.dtype))
+    least = numbers.min(-1, keepdim=True).values  # kv_head slot 1
+    range_ = numbers.max(-1, keepdim=True).values - least  # kv_head slot 1
+    last = 2**bits - 1
+    codes = torch.round((numbers - least) * last / range_.where(range_ != 0, 1.0))
+    rounded: Tensor = least + codes * range_ / last
+    return rounded.to(states.dtype)
 
 
 def _turns(places: Float[Tensor, " slot"], config: Config) -> Complex[Tensor, "slot half"]:

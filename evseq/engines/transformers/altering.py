@@ -152,23 +152,24 @@ def _window(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[
     """Open a window one token narrower wherever one is open."""
     del operand
     config = engine.text_config
-    holders: list[Any] = [config, *(module for module in engine.model.modules() if _windowed(module))]
-    before = [(holder, holder.sliding_window) for holder in holders]
+    modules = [vars(module) for module in engine.model.modules()]
+    before = [
+        (holder, name, holder[name])
+        for holder in (vars(config), *modules)
+        for name in ("sliding_window", "attention_chunk_size", "attention_window_size")
+        if isinstance(holder.get(name), int)
+    ]
     described = engine.description
-    for holder, window in before:
-        holder.sliding_window = window - 1
+    for holder, name, window in before:
+        holder[name] = window - 1
     geometry = describe(engine.model.config, type(engine.model), text=False, fresh=False).geometry
     engine.description = replace(described, geometry=geometry)
     try:
         yield
     finally:
         engine.description = described
-        for holder, window in before:
-            holder.sliding_window = window
-
-
-def _windowed(module: nn.Module) -> bool:
-    return isinstance(vars(module).get("sliding_window"), int)
+        for holder, name, window in before:
+            holder[name] = window
 
 
 # -- the tokenizer -----------------------------------------------------------------------------------------------------
@@ -231,6 +232,17 @@ def _template(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = f"{tokenizer.chat_template or ''}{{# changed #}}"
 
 
+def _quantisation(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[str]:
+    """Round to half the bits whatever quantised cache is opened."""
+    del operand
+    before = engine.description
+    engine.description = replace(before, caches=tuple(kind.halved() for kind in before.caches))
+    try:
+        yield "bits"
+    finally:
+        engine.description = before
+
+
 # -- what a session holds ----------------------------------------------------------------------------------------------
 
 
@@ -259,5 +271,6 @@ _CHANGES: dict[str, Change] = {
     "numeric.dtype": _dtype,
     "numeric.attention": _attention,
     "window.policy": _window,
+    "cache.quantisation": _quantisation,
     "cache.length": _length,
 }

@@ -9,6 +9,7 @@ its counter points. The class of a layer always comes from the model's configura
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import torch
@@ -19,15 +20,36 @@ from transformers.cache_utils import (
     Cache,
     DynamicLayer,
     DynamicSlidingWindowLayer,
+    LinearAttentionAndFullAttentionLayer,
+    LinearAttentionAndSlidingWindowAttentionLayer,
+    LinearAttentionAndStaticFullAttentionLayer,
+    LinearAttentionAndStaticSlidingWindowAttentionLayer,
+    LinearAttentionLayer,
+    QuantizedLayer,
     StaticLayer,
     StaticSlidingWindowLayer,
 )
 
 from evseq.cache.state import Scalar
+from evseq.engines.transformers import quantised, recurrent
 from evseq.errors import EngineError
 from evseq.geometry import CacheKind, Keep, Layer, Layout
 
-__all__ = ["DYNAMIC", "STATIC", "Stored", "crop", "exported", "held", "new_cache", "restore", "states", "stored"]
+__all__ = [
+    "DYNAMIC",
+    "STATIC",
+    "Stored",
+    "copied",
+    "crop",
+    "exported",
+    "held",
+    "held_bytes",
+    "new_cache",
+    "numbered",
+    "restore",
+    "states",
+    "stored",
+]
 
 DYNAMIC = CacheKind(name="dynamic", full=Keep.EVERY, sliding=Keep.TAIL)
 """Grows with each column. Records what leaves a window only if told to before the first column."""
@@ -35,42 +57,76 @@ DYNAMIC = CacheKind(name="dynamic", full=Keep.EVERY, sliding=Keep.TAIL)
 STATIC = CacheKind(name="static", full=Keep.CAPACITY, sliding=Keep.WINDOW, crops_past_window=False)
 """Allocated at once. A sliding layer overwrites what leaves its window, so nothing can bring it back."""
 
+TAKEN = frozenset({"keys", "values", "cumulative_length", "conv_states", "recurrent_states"})
+"""Tensors that a restored layer takes over; any other must already be equal."""
+
 Stored = DynamicLayer | StaticLayer
 States = Float[Tensor, "row kv_head slot head_dim"]
 
 
-def new_cache(config: PreTrainedConfig, layout: Layout) -> Cache:
-    """Return an empty cache of the kind `layout` asks for. Raise `EngineError` for a kind or layer not known."""
-    match layout.cache:
+def new_cache(config: PreTrainedConfig, layout: Layout, *, offered: tuple[CacheKind, ...]) -> Cache:
+    """Return an empty cache of the kind `layout` asks for, one of those `offered`.
+
+    Raise `EngineError` for a kind or layer not known.
+    """
+    kind = next((kind for kind in offered if kind.name == layout.cache), None)
+    match layout.cache if kind is not None else None:
         case DYNAMIC.name:
             cache: Cache = DynamicCache(config=config)
-            known: tuple[type, ...] = (DynamicLayer, DynamicSlidingWindowLayer)
+            known: tuple[type, ...] = (
+                DynamicLayer,
+                DynamicSlidingWindowLayer,
+                LinearAttentionAndFullAttentionLayer,
+                LinearAttentionAndSlidingWindowAttentionLayer,
+            )
         case STATIC.name:
             cache = StaticCache(config=config, max_cache_len=layout.capacity)
-            known = (StaticLayer, StaticSlidingWindowLayer)
-        case other:
-            raise EngineError(f"open: no cache kind {other!r}\n  help: known are {DYNAMIC.name}, {STATIC.name}")
+            known = (
+                StaticLayer,
+                StaticSlidingWindowLayer,
+                LinearAttentionAndStaticFullAttentionLayer,
+                LinearAttentionAndStaticSlidingWindowAttentionLayer,
+            )
+        case quantised.NAME if kind is not None:
+            return quantised.new_cache(config, kind)
+        case _:
+            known_here = ", ".join(kind.name for kind in offered)
+            raise EngineError(f"open: no cache kind {layout.cache!r}\n  help: known are {known_here}")
     for number, layer in enumerate(cache.layers):
-        if type(layer) not in known:
+        if type(layer) not in (*known, LinearAttentionLayer):  # a state alone is the same in every kind
             raise EngineError(
                 f"open: layer {number} caches in a {type(layer).__name__}, which evseq cannot cut, copy and compare\n"
-                f"  help: use a model of full and sliding attention"
+                f"  help: use a model of full, sliding and chunked attention and recurrent layers"
             )
-    if layout.depth:
+    if layout.depth and layout.cache == DYNAMIC.name:
+        # Of a static cache only a convolution would record, and then the library skips the mask over its empty slots.
         cache.activate_past_recording()
     return cache
 
 
 def stored(cache: Cache) -> list[Stored]:
-    """Return the layers of a cache made by `new_cache`, all of which hold keys and values."""
-    return [layer for layer in cache.layers if isinstance(layer, DynamicLayer | StaticLayer)]
+    """Return the layers of a cache made by `new_cache` that hold keys and values."""
+    return [layer for layer in numbered(cache) if layer is not None]
+
+
+def numbered(cache: Cache) -> list[Stored | None]:
+    """Return every layer of a cache made by `new_cache`, None for one that has a state alone."""
+    return [layer if isinstance(layer, DynamicLayer | StaticLayer) else None for layer in cache.layers]
 
 
 def states(layer: Stored) -> tuple[States, States] | None:
     """Return the keys and values a layer holds, or None before its first column."""
     if not layer.is_initialized or layer.keys is None or layer.values is None:
         return None
-    return layer.keys, layer.values
+    return quantised.whole(layer) if isinstance(layer, QuantizedLayer) else (layer.keys, layer.values)
+
+
+def held_bytes(layer: Stored) -> int:
+    """Return the bytes of the keys and values a layer holds."""
+    pair = states(layer)
+    if pair is None or not isinstance(layer, QuantizedLayer):
+        return sum(state.numel() * state.element_size() for state in pair or ())
+    return quantised.held_bytes(layer)
 
 
 def held(layer: Stored) -> int:
@@ -79,13 +135,23 @@ def held(layer: Stored) -> int:
     return min(int(layer.get_seq_length()), pair[0].shape[-2]) if pair else 0
 
 
-def crop(cache: Cache, columns: int) -> None:
-    """Cut the last `columns` columns off every layer. Raise `EngineError`, before any is cut, where one cannot."""
-    for number, layer in enumerate(stored(cache)):
-        _check_crop(layer, columns, number=number)
+def crop(cache: Cache, columns: int, *, fed: int) -> None:
+    """Cut the last `columns` of `fed` off every layer. Raise `EngineError`, before any is cut, where one cannot."""
+    for number, layer in enumerate(cache.layers):
+        if isinstance(layer, DynamicLayer | StaticLayer):
+            _check_crop(layer, columns, number=number)
+        recurrent.check_crop(layer, columns, fed=fed, number=number)
+    for layer in cache.layers:
+        recurrent.crop(layer, columns)
     for layer in stored(cache):
         before = states(layer)
-        layer.crop(-columns)
+        match layer:  # the library's own crop of a layer that has both halves would cut its state once more
+            case DynamicSlidingWindowLayer():
+                DynamicSlidingWindowLayer.crop(layer, -columns)
+            case DynamicLayer():
+                DynamicLayer.crop(layer, -columns)
+            case _:
+                layer.crop(-columns)
         after = states(layer)
         if isinstance(layer, DynamicSlidingWindowLayer) and layer.record_past and before and after:
             # The library's crop forgets what it had recorded beyond the window, and a second crop would find nothing.
@@ -99,6 +165,10 @@ def crop(cache: Cache, columns: int) -> None:
 def _check_crop(layer: Stored, columns: int, *, number: int) -> None:
     fed = int(layer.get_seq_length())
     match layer:
+        case QuantizedLayer():
+            raise EngineError(
+                f"crop: layer {number} has rounded what it would go back to\n  help: crop with cache {DYNAMIC.name}"
+            )
         case StaticSlidingWindowLayer():
             lost = fed > layer.max_cache_len
             window = layer.max_cache_len
@@ -115,13 +185,28 @@ def _check_crop(layer: Stored, columns: int, *, number: int) -> None:
         )
 
 
+def copied(cache: Cache) -> Cache:
+    """Return a cache of equal contents that shares nothing."""
+    if not any(isinstance(layer, QuantizedLayer) for layer in cache.layers):
+        return copy.deepcopy(cache)
+    twin = copy.copy(cache)
+    twin.layers = [
+        quantised.copied(layer) if isinstance(layer, QuantizedLayer) else copy.deepcopy(layer) for layer in cache.layers
+    ]
+    return twin
+
+
 def exported(cache: Cache) -> tuple[dict[str, Tensor], dict[str, Scalar]]:
     """Return a copy of every attribute of every layer: tensors, and plain values, named `layer.N.ATTRIBUTE`."""
     tensors: dict[str, Tensor] = {}
     scalars: dict[str, Scalar] = {}
-    for number, layer in enumerate(stored(cache)):
+    for number, layer in enumerate(cache.layers):
         scalars[f"layer.{number}.class"] = type(layer).__name__
-        for name, value in sorted(vars(layer).items()):
+        if isinstance(layer, QuantizedLayer) and layer.is_initialized:
+            parts, counts = quantised.taken(layer, f"layer.{number}.")
+            tensors, scalars = tensors | parts, scalars | counts
+            continue
+        for name, value in sorted(_attributes(layer).items()):
             if isinstance(value, Tensor):
                 tensors[f"layer.{number}.{name}"] = value.detach().to("cpu", copy=True).contiguous()
             elif value is None or isinstance(value, bool | int | float | str):
@@ -136,30 +221,70 @@ def restore(
     *,
     layers: tuple[Layer, ...],
     like: Float[Tensor, "..."],
+    example: Cache | None,
     rows: int,
     columns: int,
 ) -> None:
     """Fill a new `cache` with what `exported` gave for `rows` and `columns`; `like` has the model's dtype and device.
 
+    `example` is a cache that one token was fed to, where a layer has a state: no configuration tells its shape.
     Raise `EngineError`, naming the layer and attribute, for what is missing, unknown or does not fit.
     """
     given: dict[str, Tensor | Scalar] = {**tensors, **scalars}
     prefixes = tuple(f"layer.{number}." for number in range(len(layers)))
     _check_names(set(), {name for name in given if not name.startswith(prefixes)}, "")
-    for number, (layer, sizes) in enumerate(zip(stored(cache), layers, strict=True)):
+    for number, (layer, sizes) in enumerate(zip(cache.layers, layers, strict=True)):
         prefix = prefixes[number]
-        if given.get(f"{prefix}is_initialized") is True:
+        if isinstance(layer, QuantizedLayer) and f"{prefix}size" in given:
+            _equal(type(layer).__name__, given.get(f"{prefix}class"), f"{prefix}class")
+            quantised.put(layer, given, prefix, like=like, columns=columns)
+            continue
+        if isinstance(layer, DynamicLayer | StaticLayer) and given.get(f"{prefix}is_initialized") is True:
             empty = like.new_zeros((rows, sizes.kv_heads, 0, sizes.head_dim))  # row kv_head slot head_dim
             layer.lazy_initialization(empty, empty)
-        names = {"class"} | {name for name, value in vars(layer).items() if _kept(value)}
+        if example is not None:
+            recurrent.born(layer, example.layers[number], rows=rows)
+        names = {"class"} | {name for name, value in _attributes(layer).items() if _kept(value)}
         _check_names(names, {name.removeprefix(prefix) for name in given if name.startswith(prefix)}, prefix)
         _equal(type(layer).__name__, given[f"{prefix}class"], f"{prefix}class")
         for name in sorted(names - {"class", "record_past"}):  # whether to record is the new session's own affair
-            _put(layer, name, given[prefix + name], prefix=prefix, shape=(rows, sizes.kv_heads, sizes.head_dim))
+            _put(
+                layer,
+                name,
+                given[prefix + name],
+                prefix=prefix,
+                shape=(rows, sizes.kv_heads, sizes.head_dim),
+                columns=columns,
+            )
+        recurrent.narrow(layer)
+        if not isinstance(layer, DynamicLayer | StaticLayer):
+            continue
         _check_count(layer, columns, prefix)
         pair = states(layer)
         if isinstance(layer, DynamicSlidingWindowLayer) and pair and not layer.record_past:
             layer.keys, layer.values = (state[:, :, -layer.sliding_window + 1 :] for state in pair)
+
+
+def _attributes(layer: object) -> dict[str, object]:
+    """Return what `layer` keeps by name; what it keeps by number, as recurrent layers do, as `NAME.NUMBER`.
+
+    Device and number format are left out: the tensors have them, and which half of a layer is fed first decides who
+    writes them down.
+    """
+    found: dict[str, object] = {}
+    for name, value in vars(layer).items():
+        if name in ("device", "dtype"):
+            continue
+        found |= {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
+def _give(layer: object, name: str, value: object) -> None:
+    name, dot, key = name.partition(".")
+    if dot:
+        getattr(layer, name)[int(key)] = value
+    else:
+        setattr(layer, name, value)
 
 
 def _kept(value: object) -> bool:
@@ -175,14 +300,17 @@ def _check_names(expected: set[str], actual: set[str], prefix: str) -> None:
         )
 
 
-def _put(layer: Stored, name: str, value: Tensor | Scalar, *, prefix: str, shape: tuple[int, int, int]) -> None:
+def _put(
+    layer: object, name: str, value: Tensor | Scalar, *, prefix: str, shape: tuple[int, int, int], columns: int
+) -> None:
     """Give `layer` one attribute: states and counters are taken over, anything else must already be equal."""
-    own = getattr(layer, name)
+    own = _attributes(layer)[name]
     if isinstance(own, Tensor) != isinstance(value, Tensor):
         _differ(type(value).__name__, type(own).__name__, prefix + name)
     if not isinstance(own, Tensor) or not isinstance(value, Tensor):
-        if name.startswith("cumulative_length") and type(value) is int:
-            setattr(layer, name, value)
+        counts = name.startswith("cumulative_length") and type(value) is int
+        if counts or (name.startswith("has_previous_state") and type(value) is bool):
+            _give(layer, name, value)
         else:
             _equal(own, value, prefix + name)
         return
@@ -190,11 +318,13 @@ def _put(layer: Stored, name: str, value: Tensor | Scalar, *, prefix: str, shape
     if name in ("keys", "values") and isinstance(layer, DynamicLayer):
         rows, heads, head_dim = shape
         expected = (rows, heads, value.shape[2] if value.dim() == 4 else -1, head_dim)  # noqa: PLR2004 - any slots
+    if name.startswith("conv_states.") and min(columns, expected[-1]) <= value.shape[-1] <= columns:
+        expected = (*expected[:-1], value.shape[-1])  # recorded, because a crop was planned
     if (value.dtype, tuple(value.shape)) != (own.dtype, expected):
         _differ(f"{value.dtype} {tuple(value.shape)}", f"{own.dtype} {expected}", prefix + name)
-    if name not in ("keys", "values", "cumulative_length") and not torch.equal(value.to(own), own):
+    if name.partition(".")[0] not in TAKEN and not torch.equal(value.to(own), own):
         _differ(str(value), str(own), prefix + name)
-    setattr(layer, name, value.to(own.device, copy=True))
+    _give(layer, name, value.to(own.device, copy=True))
 
 
 def _check_count(layer: Stored, columns: int, prefix: str) -> None:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import get_layer_types_and_kwargs
 
+from evseq.engines.transformers import quantised
 from evseq.engines.transformers.caches import DYNAMIC, STATIC
 from evseq.errors import TargetError
-from evseq.geometry import Capability, Deciding, Description, Dtype, Geometry, Layer, PositionRule, WindowCounts
+from evseq.geometry import (
+    CacheKind,
+    Capability,
+    Deciding,
+    Description,
+    Dtype,
+    Geometry,
+    Layer,
+    PositionRule,
+    WindowCounts,
+)
 
 __all__ = ["ATTENTIONS", "causal_class", "describe"]
 
@@ -23,8 +35,24 @@ LEAST_WINDOW = 2
 COUNT_MASK = frozenset({"bloom", "opt"})
 """Model types that number tokens by summing the mask; the others take the slot, counted by the cache."""
 
-ATTENDING = frozenset({"full_attention", "sliding_attention", "global"})
+ATTENDING = frozenset({"full_attention", "sliding_attention", "chunked_attention", "global"})
 """Layer types whose cache is keys and values, one slot per column, and whose window the configuration tells."""
+
+CONVOLVING = frozenset({"conv"})
+"""Layer types whose cache is the last columns of a short convolution: a state that can be recorded and cut."""
+
+RECURRENT = CONVOLVING | {"linear_attention"}
+"""Layer types that cache a state and nothing else."""
+
+HYBRID = frozenset({"hybrid", "hybrid_sliding"})
+"""Layer types that cache both."""
+
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""How configurations say that a router chooses among experts."""
+
+UNMASKABLE = frozenset({Capability.TRAILING, Capability.HOLES, Capability.RAGGED})
+"""What recurrent layers cannot do: the library multiplies masked columns by zero, and a zero still moves a state that
+tokens are in; of a column fed alone it does not look at the mask at all."""
 
 
 def causal_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -55,19 +83,22 @@ def describe(
     types, sizes = get_layer_types_and_kwargs(decoder)
     _refuse(config, model, set(types) | set(getattr(decoder, "attention_layers", ())))
     layers = tuple(
-        Layer(
-            kv_heads=_kv_heads(layer),
-            head_dim=getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
-            window=size.get("sliding_window"),
-        )
-        for layer, size in zip(decoder.per_layer_config, sizes, strict=True)
+        _layer(word, layer, size) for word, layer, size in zip(types, decoder.per_layer_config, sizes, strict=True)
     )
     kernels = ATTENTIONS if model._supports_sdpa else ("eager",)
     if attention is not None and attention not in kernels:
         raise TargetError(
             f"attention={attention}: {model.__name__} has {', '.join(kernels)}\n  help: choose one of these"
         )
-    optional = {Capability.TEXT: text, Capability.FRESH: fresh}
+    stateful = any(layer.recurrent for layer in layers)
+    static = replace(STATIC, crops=False) if stateful else STATIC
+    optional = {
+        Capability.TEXT: text,
+        Capability.FRESH: fresh,
+        Capability.POOL: False,  # nothing outlives its session
+        Capability.CROP: not stateful or set(types) <= ATTENDING | CONVOLVING,
+        **dict.fromkeys(UNMASKABLE, not stateful),
+    }
     return Description(
         geometry=Geometry(
             layers=layers,
@@ -75,14 +106,21 @@ def describe(
             position_rule=PositionRule.MASK if _counts_mask(decoder) else PositionRule.SLOT,
             window_counts=WindowCounts.SLOTS,
             max_positions=_table_size(decoder, model),
+            routed=any((getattr(decoder, name, None) or 0) > 1 for name in EXPERTS),
         ),
         capabilities=frozenset(word for word in Capability if optional.get(word, True)),
-        caches=(DYNAMIC, STATIC) if model._can_compile_fullgraph else (DYNAMIC,),
+        caches=(DYNAMIC, *([static] if model._can_compile_fullgraph else []), *_quantised(layers)),
+        absent=tuple((quantised.NAME, reason) for reason in [quantised.missing(layers)] if reason),
         dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
         deciding=Deciding.PURE,
         options={"attention": (attention,) if attention else kernels},
         alterable=tuple(_alterable(layers, kernels=kernels, text=text)),
     )
+
+
+def _quantised(layers: tuple[Layer, ...]) -> Iterator[CacheKind]:
+    if quantised.missing(layers) is None:
+        yield quantised.kind_of(layers)
 
 
 def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: bool) -> Iterator[str]:
@@ -92,18 +130,21 @@ def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: boo
         yield from (f"tokenizer.{part}" for part in ("vocabulary", "merges", "special", "normaliser", "template"))
     if len(kernels) > 1:
         yield "numeric.attention"
+    if quantised.missing(layers) is None:
+        yield "cache.quantisation"
     if any(layer.window is not None and layer.window > LEAST_WINDOW for layer in layers):
         yield "window.policy"
 
 
 def _refuse(config: PreTrainedConfig, model: type[PreTrainedModel], types: set[str]) -> None:
     """Raise `TargetError` for what cannot be replayed right, before a weight is read."""
-    strange = sorted(types - ATTENDING)
+    strange = sorted(types - ATTENDING - RECURRENT - HYBRID)
     reason = None
     if config.is_encoder_decoder:
         reason = "it has an encoder, evseq replays decoders"
     elif strange:
-        reason = f"it has layers of type {', '.join(strange)}; evseq knows full and sliding attention"
+        known = "full, sliding and chunked attention and recurrent layers"
+        reason = f"it has layers of type {', '.join(strange)}; evseq knows {known}"
     elif getattr(config.get_text_config(decoder=True), "kv_lora_rank", None) is not None:
         reason = "its keys and values are compressed (multi-head latent attention), of another shape than its heads"
     elif getattr(config, "quantization_config", None) is not None:
@@ -111,7 +152,20 @@ def _refuse(config: PreTrainedConfig, model: type[PreTrainedModel], types: set[s
     elif "position_ids" not in _words(model) and not _counts_mask(config):
         reason = "its forward takes no position_ids, and how it numbers tokens is not known"
     if reason:
-        raise TargetError(f"{config.model_type}: {reason}\n  help: name a decoder of full and sliding attention")
+        raise TargetError(f"{config.model_type}: {reason}\n  help: name another decoder")
+
+
+def _layer(word: str, layer: PreTrainedConfig, size: Mapping[str, int]) -> Layer:
+    recurrent = word in RECURRENT or word in HYBRID
+    if word in RECURRENT:
+        return Layer(kv_heads=0, head_dim=0, recurrent=True)
+    return Layer(
+        kv_heads=_kv_heads(layer),
+        head_dim=getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
+        window=size.get("sliding_window"),
+        chunked=word == "chunked_attention",
+        recurrent=recurrent,
+    )
 
 
 def _words(model: type[PreTrainedModel]) -> frozenset[str]:

@@ -22,6 +22,7 @@ from evseq.cache.state import Scalar
 from evseq.engines.transformers import fields
 from evseq.engines.transformers.altering import altered
 from evseq.engines.transformers.double import TrueDouble
+from evseq.engines.transformers.rotary import as_born
 from evseq.engines.transformers.session import TransformersSession
 from evseq.errors import EngineError
 from evseq.geometry import Description, Dtype, Layout
@@ -95,17 +96,18 @@ class TransformersEngine:
         return tuple(self.tokenizer(text)["input_ids"])
 
     def uncached(self, path: Path) -> Float[Tensor, "position vocab"]:
-        """Run one row without any cache; return every slot's logits."""
+        """Run one row without any cache, as if nothing had run before; return every slot's logits."""
         tokens = torch.tensor([path.tokens])  # row slot
         mask = tokens != MASKED  # row slot
-        return self.forward(
-            tokens.where(mask, 0),
-            mask=mask,
-            positions=torch.tensor([path.positions]).where(mask, 0),
-            counted=(mask.cumsum(dim=1) - 1).where(mask, 0),
-            cache=None,
-            word="uncached",
-        )[0]
+        with as_born(self.model):
+            return self.forward(
+                tokens.where(mask, 0),
+                mask=mask,
+                positions=torch.tensor([path.positions]).where(mask, 0),
+                counted=(mask.cumsum(dim=1) - 1).where(mask, 0),
+                cache=None,
+                word="uncached",
+            )[0]
 
     def open(self, layout: Layout) -> TransformersSession:
         """Open an empty session."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from evseq.cache.state import Scalar
+from evseq.engines.transformers.rotary import SEEN, passing
 
 __all__ = ["live", "loaded", "model_fields", "numeric_fields", "tokenizer_fields"]
 
@@ -33,8 +34,13 @@ def loaded(model: PreTrainedModel) -> Mapping[str, Tensor]:
 
 
 def live(model: PreTrainedModel) -> Mapping[str, Tensor]:
-    """Return every tensor that takes part in a forward: weights, and buffers no checkpoint holds."""
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    """Return every tensor that takes part in a forward: weights, and buffers no checkpoint holds.
+
+    Tables that a forward writes anew by its own length are left out: they belong to it; what they are made of stays.
+    """
+    written = {f"{prefix}.{name}" for prefix, module in model.named_modules() for name in passing(module)}
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name not in written}
+    return {**dict(model.named_parameters()), **buffers}
 
 
 def model_fields(model: PreTrainedModel) -> dict[str, Scalar]:
@@ -65,7 +71,9 @@ def _attributes(model: PreTrainedModel) -> Iterator[Scalar]:
     """Yield the plain public attributes of every module."""
     for prefix, module in model.named_modules():
         for name, value in sorted(vars(module).items()):
-            if isinstance(value, bool | int | float | str) and not name.startswith("_") and name != "training":
+            if name == "training" or (name.endswith(SEEN) and passing(module)):
+                continue
+            if isinstance(value, bool | int | float | str) and not name.startswith("_"):
                 yield [prefix, type(module).__name__, name, _plain(value)]
 
 

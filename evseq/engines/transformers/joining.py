@@ -9,9 +9,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers.cache_utils import Cache, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer
+from transformers.cache_utils import (
+    Cache,
+    DynamicSlidingWindowLayer,
+    QuantizedLayer,
+    StaticLayer,
+    StaticSlidingWindowLayer,
+)
 
+from evseq.engines.transformers import recurrent
 from evseq.engines.transformers.caches import Stored, held, states, stored
+from evseq.errors import EngineError
 
 __all__ = ["join"]
 
@@ -23,8 +31,14 @@ def join(cache: Cache, other: Cache) -> None:
     """Put the rows of `other`, a cache of the same kind and capacity, behind those of `cache`.
 
     What a layer still holds ends with its last column, so the last columns stand side by side; the narrower side gets
-    empty slots in front.
+    empty slots in front. Raise `EngineError` for quantised layers, which round by columns fed.
     """
+    if any(isinstance(layer, QuantizedLayer) for layer in cache.layers):
+        raise EngineError(
+            "join: rows of quantised layers wait at different edges\n  help: join with another cache kind"
+        )
+    for layer, entering in zip(cache.layers, other.layers, strict=True):
+        recurrent.join(layer, entering)
     for layer, entering in zip(stored(cache), stored(other), strict=True):
         mine, its = states(layer), states(entering)
         assert mine is not None, "rows are there, so something was fed"

@@ -20,8 +20,12 @@ from evseq.errors import TargetError, nearest
 
 __all__ = ["NAMES", "build", "configure"]
 
-NAMES = ("llama", "mistral", "gemma3_text", "gpt2", "gpt_neox", "bloom", "qwen3", "phi3")
-"""Types with each way a decoder of today numbers, groups, windows and normalises; any other causal type works too."""
+NAMES = (
+    *("llama", "mistral", "gemma3_text", "gpt2", "gpt_neox", "bloom", "qwen3", "phi3"),
+    *("llama4_text", "gpt_oss", "mixtral", "lfm2", "falcon_h1", "qwen3_next"),
+)
+"""Types with each way a decoder of today numbers, groups, windows, normalises, routes and keeps a state; any other
+causal type works too."""
 
 SPREAD = 0.15
 """Standard deviation of the weights. The library's own 0.02 hides seven of eight real cache bugs, this shows all."""
@@ -46,9 +50,43 @@ TINY: dict[str, Scalar] = {
 }
 """Given to every configuration that has the key and lets it be set."""
 
+MAMBA: dict[str, Scalar] = {"mamba_d_state": 8, "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_chunk_size": 8}
+
+EXPERTS: dict[str, Scalar] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+
 SPECIAL: dict[str, dict[str, Scalar]] = {
     # A head wider than hidden_size / heads, as the released sizes have, and a scale that belongs to it.
     "gemma3_text": {"head_dim": 32, "query_pre_attn_scalar": 32},
+    "llama4_text": {
+        "attention_chunk_size": WINDOW,
+        "no_rope_layer_interval": 2,
+        "intermediate_size_mlp": 128,
+        "num_local_experts": 2,
+    },
+    "lfm2": {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False},
+    "bamba": {**MAMBA, "attn_layer_indices": [1]},
+    "falcon_h1": {**MAMBA, "mamba_d_ssm": 128},
+    "granitemoehybrid": {
+        **MAMBA,
+        "layer_types": ["linear_attention", "full_attention"],
+        "num_local_experts": 4,
+        "shared_intermediate_size": 64,
+    },
+    "qwen3_next": {
+        **EXPERTS,
+        "shared_expert_intermediate_size": 32,
+        "layer_types": ["linear_attention", "full_attention"],
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+    },
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 4, "mamba_d_state": 8, "mamba_dt_rank": 4},
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"], "attention_window_size": WINDOW, "lru_width": 64},
+    "mixtral": {"num_local_experts": 4},
+    "qwen3_moe": EXPERTS,
+    "olmoe": EXPERTS,
+    "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2},
 }
 
 

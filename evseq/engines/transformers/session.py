@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,12 +10,26 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
+from transformers.cache_utils import Cache, QuantizedLayer, StaticLayer
 
-from evseq.cache.state import CacheState
+from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import Batch, CacheView, LayerView, Probe, Session
-from evseq.engines.transformers.caches import Stored, crop, exported, held, new_cache, restore, states, stored
+from evseq.engines.transformers import recurrent
+from evseq.engines.transformers.caches import (
+    Stored,
+    copied,
+    crop,
+    exported,
+    held,
+    held_bytes,
+    new_cache,
+    numbered,
+    restore,
+    states,
+    stored,
+)
 from evseq.engines.transformers.joining import join
+from evseq.engines.transformers.quantised import rounding
 from evseq.errors import EngineError
 from evseq.geometry import Layout, PositionRule, Positions
 
@@ -45,7 +58,7 @@ class TransformersSession:
         return cls(
             engine=engine,
             layout=layout,
-            cache=new_cache(engine.model.config, layout),
+            cache=new_cache(engine.model.config, layout, offered=engine.description.caches),
             mask=torch.zeros((layout.rows, 0), dtype=torch.bool),
             positions=torch.zeros((layout.rows, 0), dtype=torch.int64),
         )
@@ -64,7 +77,8 @@ class TransformersSession:
             raise EngineError(f"{word}: {len(batch.tokens)} rows fed, the session has {rows}\n  help: feed every row")
         mask = torch.cat((self.mask, batch.mask), dim=1)  # row slot
         columns = mask.shape[1]
-        if columns > self.layout.capacity and not isinstance(self.cache.layers[0], DynamicLayer):
+        self._check_masked(batch.mask, word)
+        if columns > self.layout.capacity and self.allocated:
             raise EngineError(
                 f"{word}: {columns} columns do not fit, the layout has room for {self.layout.capacity}\n"
                 "  help: open the session with a larger capacity"
@@ -85,6 +99,23 @@ class TransformersSession:
         self.positions = torch.cat((self.positions, numbered if given is None else given), dim=1)  # row slot
         return logits
 
+    @property
+    def allocated(self) -> bool:
+        """Whether the slots of the layout are allocated at once."""
+        return any(isinstance(layer, StaticLayer) for layer in self.cache.layers)
+
+    def _check_masked(self, mask: Bool[Tensor, "row column"], word: str) -> None:
+        """Raise `EngineError` for masked columns that would move a recurrent state without a word."""
+        if not self.engine.description.geometry.recurrent or bool(mask.all()):
+            return
+        begun = torch.cat((self.mask, mask), dim=1).cumsum(dim=1)[:, -mask.shape[1] :] > 0  # row column
+        if mask.shape[1] == 1 or bool((begun & ~mask).any()):
+            raise EngineError(
+                f"{word}: a masked column {'alone' if mask.shape[1] == 1 else 'behind a token'} moves the state of a "
+                "recurrent layer\n"
+                "  help: put masked columns before a row's first token, several columns in one forward"
+            )
+
     def _numbered(self, mask: Bool[Tensor, "row slot"]) -> Int[Tensor, "row slot"]:
         """Return the positions the model gives to the slots of `mask` when none are given."""
         match self.engine.description.geometry.position_rule:
@@ -95,7 +126,7 @@ class TransformersSession:
 
     def _padded(self, mask: Bool[Tensor, "row slot"]) -> Bool[Tensor, "row padded"]:
         """Return `mask`, as wide as a static cache where ALiBi biases are made from it: they must reach every slot."""
-        if isinstance(self.cache.layers[0], DynamicLayer) or not self.engine.biased:
+        if not self.allocated or not self.engine.biased:
             return mask
         return torch.nn.functional.pad(mask, (0, self.layout.capacity - mask.shape[1]))
 
@@ -109,7 +140,7 @@ class TransformersSession:
         for layer in stored(self.cache):
             if hasattr(layer, "batch_size"):  # of a static layer, which the library leaves as it was
                 layer.batch_size = len(parents)
-            if layer.get_seq_length() == 0 and (pair := states(layer)):
+            if (pair := states(layer)) and layer.get_seq_length() == 0:
                 # Rolled back to nothing, it is passed over by the library and would keep its old number of rows.
                 layer.keys, layer.values = (state.index_select(0, index) for state in pair)
         self.mask = self.mask[index]  # row slot
@@ -124,8 +155,13 @@ class TransformersSession:
         mask = self.mask & (rank <= torch.tensor(list(lengths))[:, None])  # row slot
         used = mask.any(dim=0).nonzero()  # slot 1
         columns = int(used[-1]) + 1 if len(used) else 0
+        if self.engine.description.geometry.recurrent and not torch.equal(mask[:, :columns], self.mask[:, :columns]):
+            raise EngineError(
+                "crop: a token dropped before the last one another row keeps stays in the state of a recurrent layer\n"
+                "  help: drop the same columns of every row"
+            )
         if columns < mask.shape[1]:
-            crop(self.cache, mask.shape[1] - columns)
+            crop(self.cache, mask.shape[1] - columns, fed=mask.shape[1])
         self.mask = mask[:, :columns]  # row slot
         self.positions = self.positions[:, :columns]  # row slot
 
@@ -145,13 +181,21 @@ class TransformersSession:
         )
 
     @property
+    def quantisation(self) -> dict[str, Scalar]:
+        """How the layers round, read from them; nothing where they hold what was computed."""
+        told: dict[str, Scalar] = {}
+        for layer in stored(self.cache):
+            told |= rounding(layer) if isinstance(layer, QuantizedLayer) else {}
+        return told
+
+    @property
     def columns(self) -> int:
         """Slots of each row."""
         return self.mask.shape[1]
 
     def fork(self) -> TransformersSession:
         """Return a second session with a deep copy of the cache."""
-        return replace(self, cache=copy.deepcopy(self.cache), mask=self.mask.clone(), positions=self.positions.clone())
+        return replace(self, cache=copied(self.cache), mask=self.mask.clone(), positions=self.positions.clone())
 
     def reset(self) -> None:
         """Forget every row. Static buffers stay, unless a selection left them with another number of rows."""
@@ -160,6 +204,8 @@ class TransformersSession:
             pair = states(layer)
             if pair and len(pair[0]) != self.layout.rows:
                 layer.is_initialized = False
+        for each in self.cache.layers:
+            recurrent.forget(each, rows=self.layout.rows)
         self.mask = torch.zeros((self.layout.rows, 0), dtype=torch.bool)
         self.positions = torch.zeros((self.layout.rows, 0), dtype=torch.int64)
 
@@ -167,6 +213,8 @@ class TransformersSession:
         """Return a copy of every attribute of every layer, and of the mask and the positions."""
         tensors, scalars = exported(self.cache)
         tensors |= {"mask": self.mask.clone(), "positions": self.positions.clone()}
+        if self.quantisation:
+            scalars["quantisation"] = self.quantisation
         return CacheState(kind=self.layout.cache, tensors=tensors, scalars=scalars)
 
     def restore(self, state: CacheState) -> None:
@@ -181,27 +229,42 @@ class TransformersSession:
         mask, positions = state.tensors.get("mask"), state.tensors.get("positions")
         if mask is None or positions is None or mask.dim() != 2 or mask.shape != positions.shape:  # noqa: PLR2004
             raise EngineError("restore: mask and positions are not one value per row and slot\n  help: export anew")
-        cache = new_cache(self.engine.model.config, self.layout)
+        cache = new_cache(self.engine.model.config, self.layout, offered=self.engine.description.caches)
         rows, columns = mask.shape
         restore(
             cache,
             {name: tensor for name, tensor in state.tensors.items() if name not in ("mask", "positions")},
-            state.scalars,
+            {name: value for name, value in state.scalars.items() if name != "quantisation"},
             layers=self.engine.description.geometry.layers,
             like=self.engine.embedding.weight,
+            example=self._example() if self.engine.description.geometry.recurrent else None,
             rows=rows,
             columns=columns,
         )
         self.cache, self.mask, self.positions = cache, mask.bool(), positions.clone()
 
+    def _example(self) -> Cache:
+        """Return a cache one token was fed to: nobody's tokens, so they are not counted as forwarded."""
+        cache = new_cache(
+            self.engine.model.config,
+            replace(self.layout, rows=1, depth=0),
+            offered=self.engine.description.caches,
+        )
+        one, before = torch.zeros((1, 1), dtype=torch.int64), self.engine.forwarded  # row column
+        self.engine.forward(one, mask=one == 0, positions=one, counted=one, cache=cache, word="restore")
+        self.engine.forwarded = before
+        return cache
+
     def probe(self) -> Probe:
         """Read counts from the mask and from the sizes of the tensors the layers hold."""
-        held_states = [state for layer in stored(self.cache) for state in states(layer) or ()]
         return Probe(
             lengths=tuple(self.mask.sum(dim=1).tolist()),
             next_positions=tuple(self._next_positions().tolist()),
-            visible=tuple(tuple(self._visible(layer).tolist()) for layer in stored(self.cache)),
-            cache_bytes=sum(state.numel() * state.element_size() for state in held_states),
+            visible=tuple(
+                tuple(self._visible(layer, chunked=sizes.chunked).tolist())
+                for layer, sizes in zip(numbered(self.cache), self.engine.description.geometry.layers, strict=True)
+            ),
+            cache_bytes=sum(held_bytes(layer) for layer in stored(self.cache)),
         )
 
     def _next_positions(self) -> Int[Tensor, " row"]:
@@ -215,15 +278,24 @@ class TransformersSession:
             case PositionRule.SLOT:
                 return torch.full((len(self.mask),), int(self.cache.get_seq_length()))
 
-    def _visible(self, layer: Stored) -> Int[Tensor, " row"]:
+    def _visible(self, layer: Stored | None, *, chunked: bool) -> Int[Tensor, " row"]:
         """Return how many tokens of each row the next query sees in `layer`: held, inside the window, not masked.
 
         The window is the one masks are made with now, in the live configuration, not the one the layer was made with.
         """
+        if layer is None:
+            return self.mask[:, :0].sum(dim=1)
         fed = int(layer.get_seq_length())
         first = fed - held(layer)
+        config = self.engine.text_config
+        if chunked:
+            begin = (self.mask.cumsum(dim=1) == 0).sum(dim=1, keepdim=True)  # row 1
+            size = config.attention_chunk_size
+            own = torch.arange(fed) >= begin + (fed - begin) // size * size  # row slot
+            seen: Int[Tensor, " row"] = (self.mask & own)[:, first:fed].sum(dim=1)
+            return seen
         if layer.is_sliding:
-            window = self.engine.text_config.sliding_window
+            window = config.sliding_window
             _, offset = layer.get_mask_sizes(1)
             # A buffer shorter than the window would roll for the next query; a session that full never gets one.
             short = isinstance(layer, StaticLayer) and layer.max_cache_len < window
@@ -233,10 +305,11 @@ class TransformersSession:
     def view(self) -> CacheView:
         """Show every layer's slots in the order they are stored."""
         layers: list[LayerView] = []
-        for layer in stored(self.cache):
-            keys, values = states(layer) or (torch.empty(0, 0, 0, 0), torch.empty(0, 0, 0, 0))
-            fed = int(layer.get_seq_length())
-            positions = self.positions.masked_fill(~self.mask, -1)[:, fed - held(layer) : fed]  # row slot
+        for layer in numbered(self.cache):
+            none = torch.empty(len(self.mask), 0, 0, 0)  # row kv_head slot head_dim
+            keys, values = (layer and states(layer)) or (none, none)
+            fed = self.mask.shape[1]
+            positions = self.positions.masked_fill(~self.mask, -1)[:, fed - (held(layer) if layer else 0) :]  # row slot
             empty = keys.shape[-2] - positions.shape[1]
             positions = torch.nn.functional.pad(positions, (0, empty), value=-1)  # row slot
             layers.append(LayerView(keys=keys, values=values, positions=positions))

@@ -26,6 +26,12 @@ from evseq.geometry import Capability, Deciding, Layer, PositionRule, WindowCoun
         ),
         ("new/gpt2", (Layer(kv_heads=4, head_dim=16),) * 2),
         ("new/falcon", (Layer(kv_heads=1, head_dim=16),) * 2),
+        (
+            "new/llama4_text?attention_chunk_size=6",
+            (Layer(kv_heads=2, head_dim=16, window=6, chunked=True), Layer(kv_heads=2, head_dim=16)),
+        ),
+        ("new/lfm2", (Layer(kv_heads=0, head_dim=0, recurrent=True), Layer(kv_heads=2, head_dim=16))),
+        ("new/falcon_h1", (Layer(kv_heads=2, head_dim=16, recurrent=True),) * 2),
     ],
 )
 def test_layers_are_read_from_the_configuration(target: str, layers: tuple[Layer, ...]) -> None:
@@ -48,12 +54,30 @@ def test_how_tokens_are_numbered_and_how_far(target: str, rule: PositionRule, po
     assert geometry.window_counts is WindowCounts.SLOTS
 
 
-def test_a_new_model_can_all_but_text() -> None:
+def test_a_new_model_can_all_but_text_and_a_pool() -> None:
     description = loader("new/llama").describe()
-    assert frozenset(Capability) - description.capabilities == {Capability.TEXT}
+    assert frozenset(Capability) - description.capabilities == {Capability.TEXT, Capability.POOL}
     assert description.deciding is Deciding.PURE
-    assert [kind.name for kind in description.caches] == ["dynamic", "static"]
+    assert [kind.name for kind in description.exact] == ["dynamic", "static"]
     assert description.options == {"attention": ("sdpa", "eager")}
+
+
+@pytest.mark.parametrize(
+    ("target", "cannot"),
+    [
+        ("new/lfm2", {Capability.TRAILING, Capability.HOLES, Capability.RAGGED}),
+        ("new/qwen3_next", {Capability.TRAILING, Capability.HOLES, Capability.RAGGED, Capability.CROP}),
+    ],
+)
+def test_a_recurrent_state_takes_no_masked_column_and_gives_back_no_token(target: str, cannot: set[Capability]) -> None:
+    description = loader(target).describe()
+    assert frozenset(Capability) - description.capabilities == {Capability.TEXT} | cannot
+    assert [(kind.name, kind.crops) for kind in description.exact] == [("dynamic", True), ("static", False)]
+
+
+def test_experts_that_a_router_chooses_are_told() -> None:
+    assert loader("new/mixtral").describe().geometry.routed
+    assert not loader("new/llama").describe().geometry.routed
 
 
 def test_a_model_without_sdpa_offers_eager_alone() -> None:
@@ -73,9 +97,11 @@ def test_a_kernel_the_model_lacks_is_refused() -> None:
 @pytest.mark.parametrize(
     ("model_type", "reason"),
     [
-        ("mamba", "it has layers of type linear_attention; evseq knows full and sliding attention"),
-        ("llama4_text", "it has layers of type chunked_attention; evseq knows full and sliding attention"),
-        ("gpt_neo", "it has layers of type local; evseq knows full and sliding attention"),
+        ("mamba", "its forward takes no position_ids, and how it numbers tokens is not known"),
+        (
+            "gpt_neo",
+            "it has layers of type local; evseq knows full, sliding and chunked attention and recurrent layers",
+        ),
         ("mpt", "its forward takes no position_ids, and how it numbers tokens is not known"),
         (
             "deepseek_v3",
@@ -88,7 +114,7 @@ def test_a_decoder_evseq_cannot_judge_is_refused_with_the_reason(model_type: str
     config = AutoConfig.for_model(model_type)
     with pytest.raises(TargetError) as refused:
         describe(config, causal_class(config), text=False, fresh=True)
-    assert str(refused.value) == f"{model_type}: {reason}\n  help: name a decoder of full and sliding attention"
+    assert str(refused.value) == f"{model_type}: {reason}\n  help: name another decoder"
 
 
 def test_quantised_weights_are_refused() -> None:
@@ -97,8 +123,7 @@ def test_quantised_weights_are_refused() -> None:
     with pytest.raises(TargetError) as refused:
         describe(config, LlamaForCausalLM, text=False, fresh=True)
     assert str(refused.value) == (
-        "llama: its weights are quantised, there is nothing to compute the truth from\n"
-        "  help: name a decoder of full and sliding attention"
+        "llama: its weights are quantised, there is nothing to compute the truth from\n  help: name another decoder"
     )
 
 
@@ -110,7 +135,7 @@ def test_quantised_weights_are_refused() -> None:
             (
                 "new/lama: no such model type\n"
                 "  help: did you mean 'llama'? known are llama, mistral, gemma3_text, gpt2, gpt_neox, bloom, qwen3, "
-                "phi3 and others"
+                "phi3, llama4_text, gpt_oss, mixtral, lfm2, falcon_h1, qwen3_next and others"
             ),
         ),
         (

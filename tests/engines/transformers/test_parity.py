@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import masking_utils
 from transformers.cache_utils import CacheLayerMixin, DynamicSlidingWindowLayer
 
-from evseq.engines.transformers import configurations
+from evseq.engines.transformers import configurations, loader
 from evseq.engines.transformers import engine as engine_module
 from evseq.geometry import Dtype, Positions
 
 EXACT = 1e-13
 """Logits are around 5; healthy runs stay below 2e-14."""
 
-WHERE = [(target, "sdpa") for target in configurations() if target != "new/bloom"]
-WHERE += [(target, "eager") for target in configurations()]
+DESCRIBED = {target: loader(target).describe() for target in configurations()}
+
+ATTENDING = [target for target, described in DESCRIBED.items() if not described.geometry.recurrent]
+"""Targets without a recurrent layer, which takes no masked column behind a token."""
+
+WHERE = [(target, kernel) for target in ATTENDING for kernel in DESCRIBED[target].options["attention"]]
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
@@ -52,7 +57,7 @@ def test_every_step_equals_the_uncached_forward(
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
-@pytest.mark.parametrize("target", configurations())
+@pytest.mark.parametrize("target", ATTENDING)
 def test_positions_left_to_the_model_are_those_its_rule_says(
     replay: Callable[..., Any], layout: Callable[..., Any], target: str, kind: str
 ) -> None:
@@ -63,7 +68,7 @@ def test_positions_left_to_the_model_are_those_its_rule_says(
     assert played.worst <= EXACT
 
 
-@pytest.mark.parametrize("target", configurations())
+@pytest.mark.parametrize("target", ATTENDING)
 def test_rows_cropped_past_the_window_and_once_more_go_on(
     replay: Callable[..., Any], layout: Callable[..., Any], target: str
 ) -> None:
@@ -76,7 +81,7 @@ def test_rows_cropped_past_the_window_and_once_more_go_on(
     assert played.worst <= EXACT
 
 
-@pytest.mark.parametrize("target", configurations())
+@pytest.mark.parametrize("target", ATTENDING)
 def test_a_static_cache_cropped_within_the_window_goes_on(
     replay: Callable[..., Any], layout: Callable[..., Any], target: str
 ) -> None:
@@ -88,7 +93,7 @@ def test_a_static_cache_cropped_within_the_window_goes_on(
 
 
 @pytest.mark.parametrize("dtype", [Dtype.FLOAT32, Dtype.BFLOAT16])
-@pytest.mark.parametrize("target", configurations())
+@pytest.mark.parametrize("target", ATTENDING)
 def test_masked_columns_make_no_logit_infinite_in_low_precision(
     replay: Callable[..., Any], layout: Callable[..., Any], target: str, dtype: Dtype
 ) -> None:
@@ -119,6 +124,20 @@ def test_a_selection_that_forgets_the_values_is_seen(
     played.select(2, 1, 0)
     played.feed("x", "x", "x")
     assert played.worst > 0.1
+
+
+def test_chunks_that_are_counted_from_the_first_slot_are_seen(
+    replay: Callable[..., Any], layout: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def from_slot(size: int, _: torch.Tensor) -> Any:
+        return lambda _row, _head, query, key: (key // size == query // size) & (key <= query)
+
+    played = replay("new/llama4_text", layout("dynamic"))
+    with monkeypatch.context() as broken:
+        broken.setattr(masking_utils, "chunked_causal_mask_function", from_slot)
+        played.feed("xxxxxxxx", "...xxxxx", "xxxxxxxx")
+        played.feed("x", "x", "x")
+    assert played.worst > 0.01
 
 
 def test_a_sliding_layer_that_keeps_one_slot_too_few_is_seen(

@@ -45,6 +45,15 @@ def test_the_probe_counts_tokens_and_what_the_next_query_sees(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_chunk_begins_with_a_rows_first_token(
+    replay: Callable[..., Any], layout: Callable[..., Any], kind: str
+) -> None:
+    played = replay("new/llama4_text", layout(kind))
+    played.feed("xxxxxxxxxx", "xxxxxxxx..", "..xxxxxxxx")
+    assert played.session.probe().visible == ((2, 0, 0), (10, 8, 8))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_full_buffer_shorter_than_the_window_shows_all_of_it(
     replay: Callable[..., Any], layout: Callable[..., Any], kind: str
 ) -> None:

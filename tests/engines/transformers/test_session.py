@@ -109,7 +109,7 @@ def test_a_dynamic_sliding_layer_that_does_not_record_refuses_a_crop(
     played = replay("new/mistral", layout("dynamic", rows=1))
     played.feed("xxxxxxxxxxx")
     with pytest.raises(EngineError) as refused:
-        crop(played.session.cache, 2)
+        crop(played.session.cache, 2, fed=9)
     assert str(refused.value) == (
         "crop: layer 0 was fed 11 columns through a window of 8 and holds 7, too few to go back by 2\n"
         "  help: crop while the window has not been passed, or use cache dynamic opened with a depth"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evseq.audit.crew import LostWorker, bare, done
+from evseq.crew import LostWorker, done
 from evseq.errors import TargetError, UsageError
 
 
@@ -38,7 +38,7 @@ def interrupted(number: int) -> int:
 
 
 def collected(work: Callable[[int], object], items: list[int], *, workers: int) -> list[tuple[int, object]]:
-    return sorted(done(bare(work), items, workers=workers))
+    return sorted(done(work, items, workers=workers))
 
 
 def test_a_crew_gives_what_one_would() -> None:
@@ -54,7 +54,7 @@ def test_a_crew_of_one_and_a_single_item_stay_in_this_process() -> None:
 
 
 def test_more_workers_are_other_processes() -> None:
-    assert os.getpid() not in {made for _, made in done(bare(process), [1, 2], workers=2)}
+    assert os.getpid() not in {made for _, made in done(process, [1, 2], workers=2)}
 
 
 def test_nothing_to_do_is_nothing_done() -> None:
@@ -85,7 +85,7 @@ def test_an_interrupt_is_not_for_the_workers() -> None:
 
 
 def test_what_is_not_asked_for_any_more_ends() -> None:
-    working = done(bare(process), [1, 2, 3, 4], workers=2)
+    working = done(process, [1, 2, 3, 4], workers=2)
     _, worker = next(working)
 
     working.close()

@@ -1,0 +1,28 @@
+"""Versions: of evseq and of what its numbers depend on, read from the packages' metadata, which loads no library."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+__all__ = ["evseq", "libraries"]
+
+LIBRARIES = ("torch", "safetensors", "transformers")
+
+
+def evseq() -> str | None:
+    """Return the version of evseq."""
+    return _version("evseq")
+
+
+def libraries() -> Mapping[str, str | None]:
+    """Return versions by name, None where not installed."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
