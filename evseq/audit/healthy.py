@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from evseq.audit.drawing import drawn
 from evseq.audit.scripts import scripts
 from evseq.errors import ScriptError
+from evseq.part import Part
 from evseq.pipeline import Run, ScriptResult, Settings
 from evseq.script.cases import lacking
 from evseq.script.document import Script
@@ -72,7 +73,8 @@ def _drawn(healthy: Healthy, seed: int, running: Run) -> Iterator[Script]:
             continue
         if other := drawn(script, seed, window=description.geometry.window):
             with suppress(ScriptError):
-                running.check([(other, healthy.target, running.selected(other, healthy.target))])
+                chosen = running.selected(other, healthy.target)
+                running.check([Part(script=other, target=healthy.target, chosen=chosen)])
                 yield other
 
 
