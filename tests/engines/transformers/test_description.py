@@ -71,7 +71,7 @@ def test_a_new_model_can_all_but_text_and_a_pool() -> None:
 )
 def test_a_recurrent_state_takes_no_masked_column_and_gives_back_no_token(target: str, cannot: set[Capability]) -> None:
     description = loader(target).describe()
-    assert frozenset(Capability) - description.capabilities == {Capability.TEXT} | cannot
+    assert frozenset(Capability) - description.capabilities == {Capability.TEXT, Capability.POOL} | cannot
     assert [(kind.name, kind.crops) for kind in description.exact] == [("dynamic", True), ("static", False)]
 
 
