@@ -236,9 +236,9 @@ class TestNew:
 
     def test_one_may_start_from_a_kind_of_bug(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["new", "first", "--dir", "scripts", "--bug", "caller"]) == Exit.PASSED
-        assert main(["new", "other", "--dir", "scripts", "--bug", "loss"]) == Exit.USAGE
+        assert main(["new", "other", "--dir", "scripts", "--bug", "zzz"]) == Exit.USAGE
         assert capsys.readouterr().err == (
-            "new: no kind of bug 'loss'\n  help: use beam, reuse, window, caller or lossy\n"
+            "new: no kind of bug 'zzz'\n  help: use beam, reuse, window, caller or lossy\n"
         )
         assert main(["run", "scripts", "-q", "--target", "reference:full"]) == Exit.PASSED
 
