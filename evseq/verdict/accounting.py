@@ -87,10 +87,10 @@ def _probe(evidence: Evidence, probed: Probed) -> Iterator[Finding]:
                 )
     layout = evidence.recording.plan.layouts[probed.group]
     wanted_bytes = _bytes(evidence, layout, rows=len(probed.rows), probed=probed)
-    if evidence.kind.packs and 0 < actual.cache_bytes < wanted_bytes:
-        return
-    if actual.cache_bytes != wanted_bytes:
-        most = "less than " if evidence.kind.packs else ""
+    packs = evidence.kind.packs and wanted_bytes > 0
+    fits = 0 < actual.cache_bytes < wanted_bytes if packs else actual.cache_bytes == wanted_bytes
+    if not fits:
+        most = "less than " if packs else ""
         yield evidence.finding(
             Check.ACCOUNTING,
             probed.step,
