@@ -163,7 +163,7 @@ def test_a_cache_that_packs_nothing_is_a_finding() -> None:
     text = "rows: {a: [1, 2, 3, 4, 5]}\narms: {cache: [quantised]}\nevents:\n  - prefill: [a]\n"
     evidence = observed(text, "transformers:new/llama")
     (probed,) = evidence.recording.probed
-    whole = 5 * 2 * 2 * 2 * 16 * 4  # tokens, layers, keys and values, heads of 16, float32
+    whole = 5 * 2 * 2 * 2 * 16 * 8  # tokens, layers, keys and values, heads of 16, float64
 
     assert list(accounting(evidence)) == []
     evidence.recording.probed[0] = replace(probed, probe=replace(probed.probe, cache_bytes=whole))
