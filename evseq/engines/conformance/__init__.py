@@ -76,7 +76,8 @@ def check(loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...]
     """Return every breach of a rule, in the order of `rules`; nothing if the engine conforms.
 
     `dtype` is the deciding one unless given. In half precision only gross faults show. Rules that need a capability
-    which the engine does not declare are left out.
+    which the engine does not declare are left out. Of cache kinds only exact ones are read: a truth of their own, or
+    none at all, is no rule's to know.
     """
     description = loader.describe()
     options = {name: words[0] for name, words in description.options.items()}
