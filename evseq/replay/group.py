@@ -177,7 +177,8 @@ def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     kind = target.description.cache(plan.cache)
     if kind is not None and kind.promise is Promise.LOSSY:
         try:
-            recording.solo = solo(plan, engine=engine, vocab=target.description.geometry.vocab)
+            observed = {fed.lineage for fed in recording.fed}
+            recording.solo = solo(plan, observed, engine=engine, vocab=target.description.geometry.vocab)
         except RAISED as error:
             recording.alone = told(error)
     return recording
