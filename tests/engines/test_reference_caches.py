@@ -52,6 +52,10 @@ def opened(
     return session
 
 
+def opened_logits(engine: ReferenceEngine, cache: str, *rows: list[int]) -> Tensor:
+    return engine.open(Layout(rows=len(rows), capacity=20, depth=3, cache=cache)).prefill(batch(*rows))
+
+
 def storages(session: ReferenceSession) -> set[int]:
     """Return the address of every buffer."""
     return {tensor.untyped_storage().data_ptr() for held in session.storages for tensor in held.parts().values()}
@@ -192,6 +196,15 @@ class TestCrop:
         session = opened(narrow, "ring", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], depth=3)
         session.crop([7])
         assert refused(lambda: session.crop([5])).startswith("crop: row 0 cannot go back from 7 to 5 tokens")
+
+    @pytest.mark.parametrize("cache", [*CACHES, "quantised", "streaming"])
+    def test_a_windowed_row_cropped_to_nothing_sees_nothing_and_is_fed_anew(
+        self, window: ReferenceEngine, cache: str
+    ) -> None:
+        session = opened(window, cache, [1, 2, 3])
+        session.crop([0])
+        assert session.probe().visible == ((0,),) * len(window.decoder.config.layers)
+        assert torch.equal(session.append(batch([4])), opened_logits(window, cache, [4]))
 
 
 class TestSelect:

@@ -177,5 +177,6 @@ class Storage(ABC):
 def early(positions: Int[Tensor, "row slot"], sinks: int) -> Bool[Tensor, "row slot"]:
     """Tell which slots stand less than `sinks` places behind the first token of their row."""
     last = torch.iinfo(positions.dtype).max
-    first = positions.masked_fill(positions < 0, last).amin(dim=-1, keepdim=True)  # row 1
+    none = positions.new_full((len(positions), 1), last)  # row 1: a row may have no slot at all
+    first = torch.cat((none, positions.masked_fill(positions < 0, last)), dim=-1).amin(dim=-1, keepdim=True)  # row 1
     return positions - first < sinks
