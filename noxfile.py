@@ -18,6 +18,9 @@ CONSTRAINTS = "tools/constraints.txt"
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHON = Path(".nox", "workshop", "Scripts/python.exe" if os.name == "nt" else "bin/python").absolute()
 
+TESTS = os.pathsep.join(str(Path(folder).absolute()) for folder in (".", "tests"))
+"""Where tests import from, for what runs without pytest."""
+
 QUIET = {
     # Two threads on busy cores were twenty times slower than one, and one adds up in one order.
     "OMP_NUM_THREADS": "1",
@@ -30,7 +33,8 @@ QUIET = {
 @nox.session(default=False)
 def workshop(session: nox.Session) -> None:
     """Make the one environment that tests, types, qualify and real work in: torch is installed once, not four times."""
-    groups = [nox.project.dependency_groups(PROJECT, name) for name in ("build", "test", "types", "remote", "real")]
+    kinds = ("build", "test", "types", "remote", "real", "fuzz")
+    groups = [nox.project.dependency_groups(PROJECT, name) for name in kinds]
     session.install("-c", CONSTRAINTS, *(package for group in groups for package in group))
     # The build backend is there already, pinned; an isolated build would fetch an unpinned one.
     session.install("-c", CONSTRAINTS, "--no-build-isolation", "-e", ".[all]")
@@ -88,6 +92,16 @@ def audit(session: nox.Session) -> None:
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
+def fuzz(session: nox.Session) -> None:
+    """Read damaged files of every kind for a while, then kill 350 writers. Arguments: `--minutes 20`, `--reader X`."""
+    python(session, "tools/fuzz.py", *session.posargs)
+    python(session, "-m", "pytest", "--hypothesis-profile=long", "tests/hostile/test_reading.py")
+    python(
+        session, "tests/hostile/dying.py", "cache,recording,golden,candidate,accept,ledger,witness", "50", paths=TESTS
+    )
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
 def bench(session: nox.Session) -> None:
     """Measure what evseq costs beside the bare operations, in one run. Arguments name parts of it."""
     python(session, "-m", "tools.bench", *session.posargs)
@@ -111,6 +125,7 @@ def real(session: nox.Session) -> None:
     python(session, "-m", "pytest", "-m", "real", "--durations=10")
 
 
-def python(session: nox.Session, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
-    """Run the workshop's Python."""
-    session.run(str(PYTHON), *arguments, env=QUIET, success_codes=success_codes)
+def python(session: nox.Session, *arguments: str, success_codes: Sequence[int] = (0,), paths: str = "") -> None:
+    """Run the workshop's Python; it imports from `paths` too."""
+    env = QUIET | ({"PYTHONPATH": paths} if paths else {})
+    session.run(str(PYTHON), *arguments, env=env, success_codes=success_codes)

@@ -16,7 +16,8 @@ from evseq.errors import UsageError, nearest
 from evseq.verdict.result import Exit
 
 if TYPE_CHECKING:
-    from evseq.audit.trial import Sound, Tried
+    from evseq.audit.healthy import Sound
+    from evseq.audit.trial import Tried
 
 __all__ = ["audit"]
 
@@ -31,7 +32,18 @@ BESIDE = "float32,bfloat16"
 @click.option(
     "--beside", default=BESIDE, metavar="DTYPE,...", show_default=True, help="Dtypes to compare with; or none."
 )
-@click.option("--full", is_flag=True, help="Play every case, not each script up to its first red one.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Play every case; otherwise one of each script, and more where nothing catches a fault.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(0, 1000),
+    default=0,
+    metavar="N",
+    help="Play healthy targets again with all random rows drawn anew, N times, and with repeated tokens.",
+)
 @click.option(
     "-n", "workers", type=click.IntRange(1, 64), default=1, metavar="N", help="Processes that share the work."
 )
@@ -44,6 +56,7 @@ def audit(
     scripts: tuple[str, ...],
     beside: str,
     full: bool,
+    seeds: int,
     workers: int,
     file: Path | None,
     quick_file: Path | None,
@@ -51,9 +64,10 @@ def audit(
 ) -> Exit:
     """Prove that the suite can fail.
 
-    Each planted fault meets each script in the dtype that decides, on a configuration where it can show. Told are who
-    caught it, what led, and how far beyond its allowance it was; then the fewest scripts that still catch all. Healthy
-    targets meet the same scripts in every arm, where nothing may fail.
+    Each planted fault meets each script that asks for what it breaks, in the dtype that decides, on a configuration
+    where it can show. Told are who caught it, what led, and how far beyond its allowance it was; then the fewest
+    scripts that still catch all. Healthy targets meet the same scripts in every arm, where nothing may fail; with
+    --seeds also with other rows, which no golden knows.
 
     FAULTS are names or shell patterns, all if left out. A fault that survives is a failure. So is, on the reference
     engine and with nothing left out, a script or a check that catches nothing.
@@ -71,6 +85,7 @@ def audit(
         scripts=_matching(scripts, suite, "script of the suite"),
         beside=_dtypes(beside),
         full=full,
+        seeds=seeds,
         workers=workers,
         threads=config.threads,
         goldens=config.terms(),

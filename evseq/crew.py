@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from evseq.errors import EvseqError, UsageError
 
-__all__ = ["LostWorker", "Opened", "done", "shared"]
+__all__ = ["LostWorker", "Opened", "done", "done_with", "shared"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -52,10 +52,18 @@ def done(
     `work` is a function at the top of a module; items and results can be pickled. What `work` raises is raised here,
     an error of evseq in other processes as UsageError. Raises LostWorker.
     """
+    yield from done_with(partial(_plainly, work), items, workers=workers)
+
+
+def done_with(
+    opened: Opened[Item, Made], items: Sequence[Item], *, workers: int
+) -> Generator[tuple[int, Made], None, None]:
+    """Do the same with what is opened once in each process."""
     if workers < 2 or len(items) < 2:  # noqa: PLR2004 - a crew of one is nobody else
-        yield from ((number, work(item)) for number, item in enumerate(items))
+        with opened() as work:
+            yield from ((number, work(item)) for number, item in enumerate(items))
         return
-    for number, made in shared(partial(_plainly, work), items, workers=workers, tries=1):
+    for number, made in shared(opened, items, workers=workers, tries=1):
         if isinstance(made, Exception):
             raise made
         yield number, made

@@ -12,6 +12,7 @@ import click
 
 from evseq.errors import CacheError
 from evseq.golden import acceptance
+from evseq.golden.candidate import read_sidecar
 from evseq.golden.ledger import LedgerError
 from evseq.golden.refusals import Refused, alone, by_a_person
 from evseq.golden.review import Review, review
@@ -77,7 +78,8 @@ def accept(
     relation: Relation | None = None,
     limits: Limits | None = None,
 ) -> None:
-    """Make goldens of candidates and say which. Raises what `acceptance` does."""
+    """Make goldens of candidates and say which, and how many cases each is judged in. Raises what `acceptance` does."""
+    few = {place: _judged(root, place) for place in places}
     acceptance.accept(
         root,
         places,
@@ -89,7 +91,7 @@ def accept(
         today=today(),
     )
     for place in places:
-        click.echo(f"{place}: accepted")
+        click.echo(f"{place}: accepted{few[place]}")
     click.echo(f"  help: {travel(root)}")
 
 
@@ -118,6 +120,14 @@ def _acceptable(root: Root) -> bool:
         click.echo(f"nothing can be accepted: {refused}\n")
         return False
     return True
+
+
+def _judged(root: Root, place: Place) -> str:
+    try:
+        told = read_sidecar(root.sidecar(place)).judged
+    except CacheError:  # acceptance says what is wrong with it
+        return ""
+    return f", {told}" if told else ""
 
 
 def _pressed(where: str, keys: Sequence[Key]) -> Key:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import click
 
-from evseq.errors import EvseqError
+from evseq.errors import EvseqError, printable
 from evseq.settings import TRACEBACK
 from evseq.verdict.result import Exit
 
@@ -33,7 +33,7 @@ def ended(command: Callable[[], int | None]) -> int:
         click.echo("evseq: interrupted", err=True)
         return Exit.INTERRUPTED
     except EvseqError as error:
-        click.echo(str(error), err=True)
+        click.echo(printable(str(error)), err=True)
         return error.exit_code
     except SystemExit as stop:
         if not _by_terminal(stop):

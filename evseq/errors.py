@@ -17,6 +17,7 @@ __all__ = [
     "TargetError",
     "UsageError",
     "nearest",
+    "printable",
 ]
 
 
@@ -85,3 +86,8 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
     """Return the valid word a misspelt one was probably meant to be, or None."""
     close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
     return close[0] if close else None
+
+
+def printable(text: str) -> str:
+    """Return text that a terminal shows and does not obey: it may come from a file that anybody wrote."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -62,8 +62,8 @@ def resumes(command: Command) -> Command:
     """Give a command an earlier run to resume."""
     text = (
         "Run only what this file of an earlier run lacks, or has of another script, target or setting. It is written "
+        "anew with all of it, or the file of --jsonl is."
     )
-    text += "anew with all of it, or the file of --jsonl is."
     return click.option("--resume", metavar="FILE", help=text)(command)
 
 

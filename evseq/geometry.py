@@ -286,6 +286,8 @@ class Description:
 
     def keeps_whole(self, name: str) -> bool:
         """Tell whether every layer of the cache kind of that name holds the first slot as long as the last."""
-        kind, layers = self.cache(name), self.geometry.layers
-        keeps = {kind.full if layer.window is None else kind.sliding for layer in layers} if kind else {Keep.RING}
+        kind = self.cache(name)
+        if kind is None:
+            return False
+        keeps = {kind.full if layer.window is None else kind.sliding for layer in self.geometry.layers}
         return keeps <= {Keep.EVERY, Keep.CAPACITY}

@@ -75,14 +75,20 @@ def status(**given: Any) -> Exit:
     """Tell what goldens there are, and what is not in order.
 
     The exit code is 1 if anything is not: a golden that nobody accepted or no script uses, one that is gone or damaged,
-    a candidate that waits, an edited ledger.
+    a candidate that waits, an edited ledger. It is 5 where there is no folder of goldens.
     """
     from evseq.golden.scripts import known_scripts
     from evseq.golden.status import status as read
     from evseq.golden.telling import table
 
     config = _config(given)
-    found = read(config.root(), scripts=known_scripts(config.folder), audit=True)
+    root = config.root()
+    if not root.folder.is_dir():
+        click.echo(
+            f"{root.folder}: no such folder, so no goldens\n  help: evseq qualify --update-goldens, or --goldens"
+        )
+        return Exit.NOTHING
+    found = read(root, scripts=known_scripts(config.folder), audit=True)
     for line in table(found):
         click.echo(line)
     for path, message in found.problems:
@@ -268,7 +274,7 @@ def _said(given: Mapping[str, Any]) -> Relation | None:
 
 def _limits(given: Mapping[str, Any], relation: Relation | None) -> Limits | None:
     """Return the limits of an approximation. Raises UsageError where some are missing, or nothing is approximated."""
-    from evseq.golden.refusals import limited
+    from evseq.golden.refusals import finite, limited
 
     said = {name: given[name] for name in ("max_kl", "max_flips", "flip_margin")}
     lost = [f"--{name.replace('_', '-')}" for name, value in said.items() if value is None]
@@ -277,4 +283,6 @@ def _limits(given: Mapping[str, Any], relation: Relation | None) -> Limits | Non
         return None
     if lost:
         raise UsageError(f"--relation approximated: no {', '.join(lost)}\n  help: say all three limits")
-    return Limits(max_kl=said["max_kl"], max_flips=said["max_flips"], margin=said["flip_margin"])
+    limits = Limits(max_kl=said["max_kl"], max_flips=said["max_flips"], margin=said["flip_margin"])
+    finite(limits)
+    return limits

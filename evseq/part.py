@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """One script on one target, and the candidates for goldens it wrote.
+    """One script on one target, the candidates for goldens it wrote, and why something was not written.
 
     `stamp` is the same for all that would come out the same, times aside.
     """
@@ -42,6 +42,7 @@ class ScriptResult:
     forwards: Forwards
     candidates: tuple[str, ...] = ()
     stamp: str = ""
+    unwritten: tuple[str, ...] = ()
 
 
 class Watcher(Protocol):

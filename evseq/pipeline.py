@@ -166,6 +166,7 @@ def run(
             unmatched=unmatched(entries.values(), cases),
             cancelled=played.cancelled,
             lost=tuple(played.lost),
+            unwritten=tuple(message for result in done for message in result.unwritten),
         )
 
 

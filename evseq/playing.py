@@ -122,9 +122,10 @@ class _Turns:
     def rest(self) -> None:
         """Tell of all that have ended, those left out before whose turn it was not."""
         for place in sorted(self._waiting):
+            if place != self._turn:
+                self._told = 0
             if not isinstance(self._waiting[place], Exception):
                 self._tell(place)
-                self._told = 0
 
     def _start(self) -> None:
         if self._watch and self._turn < len(self._parts):

@@ -112,6 +112,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     weak = found.candidates or found.idle(_chosen(config).arm)
     if weak and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if found.unwritten and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -139,6 +141,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for path in found.candidates:
             terminalreporter.line(path)
         terminalreporter.line("help: evseq golden review")
+    if found.unwritten:
+        terminalreporter.section("evseq: not written")
+        for message in found.unwritten:
+            terminalreporter.line(message)
     for target in found.unjudged(_asked(config)) if found.collected and not config.option.collectonly else ():
         terminalreporter.section(f"evseq: no case was judged on {target}")
 
@@ -247,6 +253,7 @@ class ScriptCase(pytest.Item):
             run = session.opened(self.settings)
             played = run.run_script(self.script, self.target, [item.case for item in group])
             session.found.candidates += played.candidates
+            session.found.unwritten += played.unwritten
             results[key] = {arms_of(item.case): case for item, case in zip(group, played.cases, strict=True)}
         return results[key]
 

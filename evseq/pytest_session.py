@@ -43,6 +43,7 @@ class Found:
     selected: set[Key] = field(default_factory=set)
     unsupported: set[Key] = field(default_factory=set)
     candidates: list[str] = field(default_factory=list)
+    unwritten: list[str] = field(default_factory=list)
     others: bool = False
     refused: str = ""
 
@@ -80,6 +81,7 @@ class Found:
         self.selected |= other.selected
         self.unsupported |= other.unsupported
         self.candidates += [path for path in other.candidates if path not in self.candidates]
+        self.unwritten += [told for told in other.unwritten if told not in self.unwritten]
         self.others = self.others or other.others
         self.refused = self.refused or other.refused
 

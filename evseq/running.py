@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from evseq.cache.damage import NotWritable
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
 from evseq.part import Part, ScriptResult
@@ -125,8 +127,11 @@ class Run:
         return self._known[file]
 
     def play(self, part: Part) -> ScriptResult:
-        """Run the cases of a part, as `run_script` does."""
-        return self.run_script(part.script, part.target, part.chosen)
+        """Run the cases of a part, as `run_script` does; where caches cannot be sealed, none of it is judged."""
+        try:
+            return self.run_script(part.script, part.target, part.chosen)
+        except NotWritable as error:
+            return ScriptResult(cases=(), forwards=Forwards(), unwritten=(f"{part} was not judged: {error}",))
 
     def stamp(self, part: Part) -> str:
         """Return the stamp that the result of a part would have now. The model is opened, nothing is played."""
@@ -136,9 +141,12 @@ class Run:
     def run_script(self, script: Script, text: str, chosen: Sequence[CaseArms]) -> ScriptResult:
         """Lower, ask the oracle, play and judge the chosen cases of one script on one target.
 
-        Where candidates for goldens are asked for, the script's is written last.
+        Where candidates for goldens are asked for, the script's is written last. What the system refuses to write is
+        told in the result and takes nothing from the verdict.
         """
         from evseq.replay.keep import keep
+
+        unwritten: list[str] = []
 
         assert self._shelf is not None
         self._check_writing([(script, text)])  # pytest runs one script at a time
@@ -148,15 +156,16 @@ class Run:
         forced = self._forced(shelved)
         group = self._observed(script, target, chosen, forced)
         if self.settings.record is not None:
-            keep(
-                self.settings.record / _recording(script, text),
-                script=script,
-                target=target,
-                chosen=chosen,
-                group=group,
-                golden=None if shelved is None else shelved.facts(),
-                forced=forced,
-            )
+            with _told(unwritten):
+                keep(
+                    self.settings.record / _recording(script, text),
+                    script=script,
+                    target=target,
+                    chosen=chosen,
+                    group=group,
+                    golden=None if shelved is None else shelved.facts(),
+                    forced=forced,
+                )
         held = self.settings.goldens.flags
         labels = [label(script, case, text, in_memory=target.in_memory, held=held) for case in chosen]
         standard = None if shelved is None else shelved.standard(group.tree)
@@ -170,8 +179,10 @@ class Run:
             stamp=self._stamp(Part(script=script, target=text, chosen=tuple(chosen)), shelved),
         )
         if shelved is not None and self.settings.goldens.update and group.broken is None:
-            result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
-        return result
+            with _told(unwritten):
+                result = replace(result, candidates=self._candidates(script, target, shelved, result.cases))
+        # What is not whole is not stamped, so that a run which goes on makes it again.
+        return replace(result, unwritten=tuple(unwritten), stamp="" if unwritten else result.stamp)
 
     def _stamp(self, part: Part, shelved: Shelved | None) -> str:
         assert self._shelf is not None
@@ -208,7 +219,9 @@ class Run:
         identity = self._shelf.identity(target)
         if isinstance(identity, str):  # then the script's cases fail by that
             return ()
-        written = propose(script, target, shelved, terms=self.settings.goldens, identity=identity, judged=judged)
+        of = len(cases(script, target.description, engine=target.name, mode=self.settings.mode))
+        terms = self.settings.goldens
+        written = propose(script, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
         return (str(written),) if written else ()
 
     def _check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
@@ -276,6 +289,15 @@ def observed_cases(
     work = group.work
     forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference, once=work.once)
     return ScriptResult(cases=told, forwards=forwards)
+
+
+@contextlib.contextmanager
+def _told(unwritten: list[str]) -> Iterator[None]:
+    """Note what cannot be written, and go on."""
+    try:
+        yield
+    except NotWritable as error:
+        unwritten.append(str(error))
 
 
 def _recording(script: Script, target: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["evseq", "libraries"]
@@ -21,6 +22,7 @@ def libraries() -> Mapping[str, str | None]:
     return {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
 
 
+@cache  # metadata is a file to be parsed, and every script of a run is stamped with it
 def _version(name: str) -> str | None:
     try:
         return version(name)

@@ -31,6 +31,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A run that fails must fail again; and a busy machine is no reason to fail.
 settings.register_profile("evseq", derandomize=True, deadline=None)
+settings.register_profile("long", derandomize=False, deadline=None, max_examples=5000)  # `nox -s fuzz`
 settings.load_profile("evseq")
 
 # Scripts that are wrong on purpose are read by a test; evseq's own plugin would report them.

@@ -236,8 +236,10 @@ class TestNew:
 
     def test_one_may_start_from_a_kind_of_bug(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["new", "first", "--dir", "scripts", "--bug", "caller"]) == Exit.PASSED
-        assert main(["new", "other", "--dir", "scripts", "--bug", "lossy"]) == Exit.USAGE
-        assert capsys.readouterr().err == ("new: no kind of bug 'lossy'\n  help: use beam, reuse, window or caller\n")
+        assert main(["new", "other", "--dir", "scripts", "--bug", "zzz"]) == Exit.USAGE
+        assert capsys.readouterr().err == (
+            "new: no kind of bug 'zzz'\n  help: use beam, reuse, window, caller or lossy\n"
+        )
         assert main(["run", "scripts", "-q", "--target", "reference:full"]) == Exit.PASSED
 
 
@@ -248,7 +250,7 @@ class TestLanguage:
 
     def test_events_tells_one(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["events", "drop"]) == Exit.PASSED
-        assert capsys.readouterr().out.startswith("drop\n  Free a session;")
+        assert capsys.readouterr().out.startswith("drop\n  Free a session.\n")
 
     def test_the_schema_is_json(self, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["schema"]) == Exit.PASSED

@@ -73,7 +73,10 @@ class TestExitCodes:
             ),
             (
                 ["run", ".", "--arm", "cache=paged"],
-                "--arm: no target and no script has cache=paged\n  help: targets offer growing, fixed, ring\n",
+                (
+                    "--arm: no target and no script has cache=paged\n"
+                    "  help: targets offer growing, fixed, ring, quantised, streaming, blocks\n"
+                ),
             ),
             (["judge", "none"], "none: no such file\n  help: check the path, or write the file first\n"),
             (

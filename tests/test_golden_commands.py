@@ -72,8 +72,16 @@ class TestStatus:
 
     def test_another_folder_is_named(self, root: Root, tmp_path: Path, capsys: Told) -> None:
         adopt(root, at="small/v1/gone")
+        (tmp_path / "other").mkdir()
         assert main(["golden", "status", "--goldens", "other"]) == Exit.PASSED
         assert capsys.readouterr().out == "other: all in order\n"
+
+    def test_a_folder_that_is_not_there_is_not_in_order(self, root: Root, capsys: Told) -> None:
+        adopt(root)
+        assert main(["golden", "status", "--goldens", "other"]) == Exit.NOTHING
+        assert capsys.readouterr().out == (
+            "other: no such folder, so no goldens\n  help: evseq qualify --update-goldens, or --goldens\n"
+        )
 
 
 class TestDiff:
@@ -211,6 +219,18 @@ class TestAccept:
                 ["--relation", "approximated", "--max-kl", "1"],
                 "--relation approximated: no --max-flips, --flip-margin\n  help: say all three limits\n",
             ),
+            (
+                ["--relation", "approximated", "--max-kl", "inf", "--max-flips", "0", "--flip-margin", "0"],
+                "--max-kl inf: is no limit\n  help: write a finite number from 0\n",
+            ),
+            (
+                ["--relation", "approximated", "--max-kl", "1", "--max-flips", "0", "--flip-margin", "nan"],
+                "--flip-margin nan: is no limit\n  help: write a finite number from 0\n",
+            ),
+            (
+                ["--relation", "approximated", "--max-kl", "1", "--max-flips", "-1", "--flip-margin", "0"],
+                "--max-flips -1: is no limit\n  help: write a finite number from 0\n",
+            ),
         ],
     )
     def test_limits_are_those_of_an_approximation(
@@ -219,6 +239,15 @@ class TestAccept:
         propose(root)
         assert main(["golden", "accept", "--reason", "x", "--parent", "v0", *arguments]) == Exit.USAGE
         assert capsys.readouterr() == ("", told)
+
+    def test_a_candidate_of_few_cases_says_so(self, root: Root, capsys: Told) -> None:
+        propose(root, of=6)
+        main(["golden", "diff"])
+        assert main(["golden", "accept", "--reason", "x"]) == Exit.PASSED
+        assert capsys.readouterr().out.splitlines()[::3] == [
+            "small/v1/crop: new: 3 histories; judged in 2 of 6 cases",
+            "small/v1/crop: accepted, judged in 2 of 6 cases",
+        ]
 
 
 class TestReject:

@@ -13,7 +13,7 @@ from evseq.part import ScriptResult
 from evseq.pipeline import Settings, run
 from evseq.verdict.result import Case, Exit, Outcome
 from planted.second import Second
-from playing import failed, first, lines, played, script
+from playing import DOUBLE, failed, first, lines, played, script
 
 FULL = "reference:full"
 
@@ -151,10 +151,33 @@ class TestRecord:
     def test_a_disk_that_is_full_is_no_fault_of_the_engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("evseq.replay.player.save", full)
 
-        with pytest.raises(NotWritable) as refused:
-            played(ELSEWHERE, FULL)
+        result = played([script(ELSEWHERE, name="reloads"), script(ONE, name="one")], FULL)
 
-        assert (refused.value.evidence, refused.value.exit_code) == ("No space left on device", Exit.USAGE)
+        assert [case.outcome for case in result.cases] == [Outcome.PASSED]
+        assert (result.exit, len(result.unwritten)) == (Exit.USAGE, 1)
+        assert result.unwritten[0].startswith(f"reloads on {FULL} was not judged: ")
+        assert "No space left on device\n  help: check the folder's permissions and" in result.unwritten[0]
+
+    def test_a_recording_that_cannot_be_written_takes_nothing_from_the_verdict(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("evseq.replay.keep.keep", full)
+
+        result = run([script(ONE)], [FULL], settings=Settings(only=DOUBLE, record=tmp_path))
+
+        assert [case.outcome for case in result.cases] == [Outcome.PASSED]
+        assert (result.exit, len(result.unwritten)) == (Exit.USAGE, 1)
+        assert result.unwritten[0].startswith(f"{tmp_path}/case.reference_full.")
+
+    def test_a_failed_case_stays_a_failure_where_something_cannot_be_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("evseq.replay.keep.keep", full)
+
+        record = Settings(only=DOUBLE, record=tmp_path)
+        result = run([script(ONE)], ["planted.raising:append"], settings=record)
+
+        assert (result.exit, len(result.unwritten)) == (Exit.FAILED, 1)
 
 
 class TestInterrupted:

@@ -21,7 +21,7 @@ from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault, Side
 from evseq.pipeline import Run, Settings, read_scripts
 from evseq.script.document import Script, parse, unparse
-from evseq.script.events import Event, Expect, Process, Reload
+from evseq.script.events import Expect, Process, Reload, Reuse
 from evseq.script.library import SUITE
 from evseq.script.source import parse_yaml
 from evseq.verdict.checks import CHECKS
@@ -119,23 +119,33 @@ def without_field(name: str) -> Iterator[None]:
         yield
 
 
-def field_pairs() -> Iterator[tuple[str, Script | None]]:
+Pair = tuple[str, Script | None, Mapping[str, str]]
+"""A field, a script that expects it to be refused, if there is one, and the arms in which it does."""
+
+
+def field_pairs() -> Iterator[Pair]:
     """Yield each field with every script of the suite that expects it to be refused, or with none."""
-    scripts = read_scripts([], suite=True)
+    refusals: list[Pair] = [
+        (field, script, arms) for script in read_scripts([], suite=True) for field, arms in refused(script).items()
+    ]
     for name in FIELDS:
-        pairs = [script for script in scripts if any(refused(event) == name for event in script.events)]
-        yield from ((name, script) for script in pairs)
-        if not pairs:
-            yield name, None
+        pairs = [pair for pair in refusals if pair[0] == name]
+        yield from pairs or [(name, None, {})]
 
 
-def refused(event: Event) -> str | None:
-    """Return the field that an event expects to be refused in this process; the switch reaches no other."""
-    match event:
-        case Reload(process=Process.HERE, expect=Expect(refused=field)):
-            return field
-        case _:
-            return None
+def refused(script: Script) -> dict[str, Mapping[str, str]]:
+    """Return the fields a script expects to be refused, each with its arms; in this process, where the switch is."""
+    found: dict[str, Mapping[str, str]] = {}
+    for event in script.events:
+        match event:
+            case Reload(process=Process.FRESH):
+                pass
+            case Reload(expect=Expect(refused=str(word))) | Reuse(expect=Expect(refused=str(word))):
+                arm = None if word in FIELDS else script.arms[word]
+                found |= {word: {}} if arm is None else {str(value): {word: str(value)} for value in arm.values}
+            case _:
+                pass
+    return found
 
 
 def main() -> int:
@@ -145,30 +155,53 @@ def main() -> int:
     arguments.add_argument("-n", dest="workers", type=int, default=1, help="processes that share the work")
     given = arguments.parse_args()
     names = given.faults or list(FAULTS)
-    proofs = [proof for _, proof in sorted(done(prove, names, workers=given.workers), key=lambda made: made[0])]
-    for proof in proofs:
+    proofs = dict(done(prove, names, workers=given.workers))
+    for _, proof in sorted(proofs.items()):
         print(
             f"{word(proof.holds)}  {proof.fault}: {told(proof.named)}; as it is {told(proof.intact)}; "
             f"without the check {told(proof.unchecked)}; without the event {told(proof.uneventful)}"
         )
-    fields = [] if given.faults else [prove_field(name, script) for name, script in field_pairs()]
-    held = sum(proof.holds for proof in proofs)
+    pairs = [] if given.faults else list(field_pairs())
+    fields = dict(done(prove_field, pairs, workers=given.workers))
+    for _, field in sorted(fields.items()):
+        print(
+            f"{word(field.holds)}  {field.name} in {field.script}: as it is {told(field.intact)}; "
+            f"without the field {told(field.without)}"
+        )
+    held = sum(proof.holds for proof in proofs.values())
     print(f"{held} of {len(proofs)} faults are caught by the event and the check they name, and only by those")
-    return 0 if all([*fields, *(proof.holds for proof in proofs)]) else 1
+    if fields:
+        seen = {field.name for field in fields.values() if field.holds}
+        print(f"{len(seen)} of {len(FIELDS)} fields are missed once they are out of the comparison")
+    fields_hold = all(field.holds for field in fields.values())
+    return 0 if fields_hold and held == len(proofs) else 1
 
 
-def prove_field(name: str, script: Script | None) -> bool:
-    """Tell whether a healthy engine turns a script red once a field is out of the comparison."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldProof:
+    """What leads on a healthy engine in a script that expects a field to be refused: as it is, without the field."""
+
+    name: str
+    script: str
+    intact: Lead
+    without: Lead
+
+    @property
+    def holds(self) -> bool:
+        """Whether the healthy engine is silent, and a request that should be refused is not once nobody compares it."""
+        return self.intact == SILENT and self.without in (("reload", Check.REFUSAL), ("reuse", Check.REFUSAL))
+
+
+def prove_field(pair: Pair) -> FieldProof:
+    """Play a script with a field in the comparison, and out of it."""
+    name, script, arms = pair
     if script is None:
-        print(f"       {name}: no script of the suite expects it to be refused")
-        return True
+        return FieldProof(name=name, script="no script", intact=IMPOSSIBLE, without=IMPOSSIBLE)
     target = "reference:window" if "window" in script.needs else "reference:full"
-    before = leading(script, target, {})
+    intact = leading(script, target, arms)
     with without_field(name):
-        after = leading(script, target, {})
-    holds = before == SILENT and after == ("reload", Check.REFUSAL)
-    print(f"{word(holds)}  {name} in {script.name}: as it is {told(before)}; without it {told(after)}")
-    return holds
+        without = leading(script, target, arms)
+    return FieldProof(name=name, script=script.name, intact=intact, without=without)
 
 
 def word(holds: bool) -> str:  # noqa: FBT001 - what it is called with says it

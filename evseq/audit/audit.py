@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
+from evseq.audit.bench import bench
 from evseq.audit.cover import missed, smallest
-from evseq.audit.trial import Alarm, Healthy, Sound, Trial, Tried, attempt, planted
-from evseq.crew import done
+from evseq.audit.drawing import REPEATED
+from evseq.audit.healthy import Alarm, Healthy, Sound
+from evseq.audit.trial import Trial, Tried, planted
+from evseq.crew import done_with
 from evseq.engines.registry import targets
 from evseq.faults.catalogue import FAULTS
 from evseq.golden.terms import Terms
@@ -31,12 +36,16 @@ WHOLE = ("reference",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to audit: see `Trial`. `workers` are processes; `faults` and `scripts` what a filter left, all if empty."""
+    """How to audit: see `Trial`. `workers` are processes; `faults` and `scripts` what a filter left, all if empty.
+
+    With `seeds`, healthy targets play the scripts again with rows drawn from so many other seeds, and repeated tokens.
+    """
 
     faults: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     beside: tuple[str, ...] = BESIDE
     full: bool = False
+    seeds: int = 0
     workers: int = 1
     threads: int = 1
     goldens: Terms = field(default_factory=Terms)
@@ -122,8 +131,11 @@ class Audit:
 
     @property
     def quick(self) -> tuple[str, ...]:
-        """The smallest set of scripts that catches all that the whole suite does."""
-        return smallest(self.caught)
+        """The smallest set of scripts that catches all that the suite does, of the fewest forwards among equals."""
+        forwards = Counter[str]()
+        for one in self.sound:
+            forwards.update(one.forwards)
+        return smallest(self.caught, cost=forwards)
 
     @property
     def stale(self) -> str | None:
@@ -175,7 +187,7 @@ class Watcher(Protocol):
     """What a front end is told while trials run."""
 
     def planned(self, trials: int) -> None:
-        """Tell how many trials there will be; once, before any."""
+        """Tell how many trials there will be, before any, and again once it is known whether there will be more."""
 
     def finished(self, ended: Tried | Sound) -> None:
         """Tell how one ended, in whatever order they do."""
@@ -190,12 +202,19 @@ def audit(named: Sequence[str], settings: Settings, *, suite: Sequence[str], wat
     started = time.perf_counter()
     scripts = tuple(name for name in suite if name in (settings.scripts or suite))
     work, apart = _work(named, settings, scripts)
-    watch.planned(len(work))
+    shop = partial(bench, threads=settings.threads, goldens=settings.goldens)
     ended: dict[int, Tried | Sound] = {}
     interrupted = False
+    watch.planned(len(work))
     try:
-        for number, result in done(attempt, work, workers=settings.workers):
+        for number, result in done_with(shop, work, workers=settings.workers):
             ended[number] = result
+            watch.finished(result)
+        again = {} if settings.faults or settings.full else _again(work, ended, scripts)
+        watch.planned(len(work) + len(again))
+        for number, result in done_with(shop, list(again.values()), workers=settings.workers):
+            place = list(again)[number]
+            ended[place] = _both(ended[place], result)
             watch.finished(result)
     except KeyboardInterrupt:
         interrupted = True
@@ -212,14 +231,31 @@ def audit(named: Sequence[str], settings: Settings, *, suite: Sequence[str], wat
     )
 
 
+def _again(
+    work: Sequence[Trial | Healthy], ended: Mapping[int, Tried | Sound], scripts: Sequence[str]
+) -> dict[int, Trial]:
+    """Return every trial once more, by its number, for scripts that caught nothing with the cases they played."""
+    caught = {red.script for one in ended.values() if isinstance(one, Tried) for red in one.reds}
+    idle = tuple(script for script in scripts if script not in caught)
+    trials = {number: one for number, one in enumerate(work) if isinstance(one, Trial)} if idle else {}
+    return {number: replace(one, scripts=idle, beside=(), thorough=True) for number, one in trials.items()}
+
+
+def _both(first: Tried | Sound, second: Tried | Sound) -> Tried:
+    """Return what came of a fault's first trial and of its second, with other scripts."""
+    assert isinstance(first, Tried)
+    assert isinstance(second, Tried)
+    return replace(first, reds=(*first.reds, *second.reds), cases=first.cases + second.cases)
+
+
 def _work(
     named: Sequence[str], settings: Settings, scripts: tuple[str, ...]
 ) -> tuple[list[Trial | Healthy], Mapping[str, str]]:
     """Return the trials, healthy targets first for they take longest, and why other faults are left out."""
     singles = dict.fromkeys(single for text in named for single in targets(text))
+    seeds = (None, *((REPEATED, *range(1, settings.seeds + 1)) if settings.seeds else ()))
     work: list[Trial | Healthy] = [
-        Healthy(target=single, scripts=scripts, threads=settings.threads, goldens=settings.goldens)
-        for single in singles
+        Healthy(target=single, scripts=scripts, seed=seed) for seed in seeds for single in singles
     ]
     apart: dict[str, str] = {}
     for name in settings.faults or FAULTS:
@@ -235,8 +271,6 @@ def _work(
                 scripts=scripts,
                 beside=settings.beside,
                 full=settings.full,
-                threads=settings.threads,
-                goldens=settings.goldens,
             )
         )
     return work, apart

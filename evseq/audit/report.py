@@ -12,7 +12,7 @@ that is infinite or none stands as null. The object has:
   astray          names of those that were caught, but not by script, event and check that the catalogue names
   idle_scripts    names of scripts that caught nothing
   idle_checks     names of checks that found nothing in any red case
-  healthy_cases   number of cases judged on healthy targets
+  healthy_cases   number of cases judged on healthy targets, with other rows too if those were asked for
   false_alarms    a list of {case, finding}: healthy cases that failed
   margins         by dtype {healthy, healthy_case, fault, fault_name, tried, unseen}: shares of the allowance, the
                   largest of a healthy case and the smallest that a fault came to, with whose they are; numbers are null

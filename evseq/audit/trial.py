@@ -1,23 +1,24 @@
-"""Trial: one fault against every script, or the healthy engine; where each is tried and what turned red."""
+"""Trial: one fault against every script; where it is tried and what turned red."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
+from evseq.audit.reach import reached
+from evseq.audit.scripts import scripts
 from evseq.engines.registry import find
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
-from evseq.golden.terms import Terms
-from evseq.pipeline import Run, Settings, read_scripts
+from evseq.pipeline import Run
 from evseq.script.cases import CaseArms
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
 
-__all__ = ["Alarm", "Healthy", "Red", "Sound", "Trial", "Tried", "attempt", "planted"]
+__all__ = ["Red", "Trial", "Tried", "planted", "tried"]
 
 
 LOOKS = 5
@@ -29,9 +30,10 @@ furthest off a coarse dtype sees most; a fault that slips through all five would
 class Trial:
     """A fault to be tried on `target`, which shows in `arms`, with every script of the suite that is named.
 
-    A script plays its own arms, those that show the fault first, and every value of each once.
-    `beside` are dtypes in which the likeliest of the scripts that caught it are played again. Of each script the first
-    red case is enough; `full` plays every case of a run, and every script beside.
+    Each script that comes upon what is broken plays one case, in those of its arms that show the fault. The script that
+    the catalogue names, and all of them where nothing else catches it, go on until every value of every arm was met:
+    `thorough` lets all do so at once. `full` plays every case. `beside` are dtypes in which the likeliest of the
+    scripts that caught it are played again; `full` plays all of those.
     """
 
     fault: str
@@ -39,19 +41,8 @@ class Trial:
     arms: Mapping[str, str]
     scripts: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    thorough: bool = False
     full: bool = False
-    threads: int = 1
-    goldens: Terms = Terms()  # noqa: RUF009 - frozen
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Healthy:
-    """A target without any fault, to be tried with the scripts named, in every arm."""
-
-    target: str
-    scripts: tuple[str, ...]
-    threads: int = 1
-    goldens: Terms = Terms()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,38 +94,21 @@ class Tried:
         return max(known, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
-    """A healthy case that failed, and why."""
-
-    case: str
-    finding: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sound:
-    """A healthy target after its trial: cases judged, false alarms, and per dtype the largest share and its case."""
-
-    target: str
-    cases: int
-    alarms: tuple[Alarm, ...]
-    largest: Mapping[str, tuple[float, str]]
-
-
 def planted(fault: Fault, named: Sequence[str]) -> tuple[str, Mapping[str, str]] | str:
     """Return the first of the targets `named` that `fault` can be planted in, with the arms it needs; or why none.
 
-    An engine's name alone stands for the configuration in which the fault is quickest seen.
+    Those on which the catalogue says that it shows are first. An engine's name alone stands for the configuration in
+    which the fault is quickest seen.
     """
     reasons = []
-    for text in named:
+    for text in sorted(named, key=lambda text: text not in fault.shows):
         engine, colon, _ = text.partition(":")
         known = [target for target in fault.shows if target.partition(":")[0] == engine]
-        if not colon:
-            if known:
-                return known[0], dict(fault.shows[known[0]])
-            reasons.append(f"it shows in no configuration of {text}")
+        if not known and engine in _engines():
+            reasons.append(f"it shows in no configuration of {engine}")
             continue
+        if not colon:
+            return known[0], dict(fault.shows[known[0]])
         try:
             fault.plant(find(text), target=text)
         except TargetError as error:
@@ -145,29 +119,37 @@ def planted(fault: Fault, named: Sequence[str]) -> tuple[str, Mapping[str, str]]
     return "; ".join(dict.fromkeys(reasons))
 
 
-def attempt(work: Trial | Healthy) -> Tried | Sound:
-    """Do what is to be tried. Raises TargetError where a target cannot be opened, ScriptError."""
-    return _tried(work) if isinstance(work, Trial) else _sound(work)
+def _engines() -> frozenset[str]:
+    """Return the engines of which the catalogue says where faults show."""
+    return frozenset(target.partition(":")[0] for fault in FAULTS.values() for target in fault.shows)
 
 
-def _tried(trial: Trial) -> Tried:
+def tried(trial: Trial, running: Run) -> Tried:
+    """Try it. Raises TargetError where the target cannot be opened, ScriptError."""
     fault = FAULTS[trial.fault]
-    with Run(Settings(threads=trial.threads, goldens=trial.goldens)) as running:
-        target = running.target(f"{trial.target}+{trial.fault}")
-        dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
-        reds, played = [], 0
-        for script in _scripts(trial.scripts):
-            if "dtype" in script.arms and dtype not in script.arms["dtype"].values:
-                continue
-            red, cases = _play(script, trial, running, dtype)
-            reds += [red] if red else []
-            played += cases
-        again = _likeliest(fault, reds)[: None if trial.full else LOOKS]
-        beside = {
-            other: next((red for script in again if (red := _play(script, trial, running, other)[0])), None)
-            for other in trial.beside
-            if other != dtype
-        }
+    target = running.target(f"{trial.target}+{trial.fault}")
+    dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
+    plays = {
+        script.name: _Play(script, trial, running, dtype)
+        for script in scripts(trial.scripts)
+        if reached(fault, script) and ("dtype" not in script.arms or dtype in script.arms["dtype"].values)
+    }
+    for play in plays.values():
+        play.on(thorough=trial.thorough)
+    named = plays.get(fault.catches.script)
+    if named and not _leads(fault, named.red):
+        named.on(thorough=True)
+    if not any(play.red for play in plays.values()):
+        for play in plays.values():
+            play.on(thorough=True)
+    reds = [play.red for play in plays.values() if play.red]
+    again = _likeliest(fault, reds)[: None if trial.full else LOOKS]
+    beside = {
+        other: next((red for script in again if (red := _seen(script, trial, running, other))), None)
+        for other in trial.beside
+        if other != dtype
+    }
+    target.renew()
     return Tried(
         fault=trial.fault,
         target=trial.target,
@@ -175,31 +157,60 @@ def _tried(trial: Trial) -> Tried:
         dtype=dtype,
         reds=tuple(reds),
         beside=beside,
-        cases=played,
+        cases=sum(play.played for play in plays.values()),
     )
+
+
+def _leads(fault: Fault, red: Red | None) -> bool:
+    """Return whether what the catalogue names led, in the script it names."""
+    return red is not None and (red.event, red.check) == (fault.catches.event, fault.catches.check)
 
 
 def _likeliest(fault: Fault, reds: Sequence[Red]) -> list[Script]:
     """Order the scripts that caught a fault: the named one, those that need no allowance, then by how far it is off."""
     order = {red.script: (red.script != fault.catches.script, red.ratio is not None, -(red.ratio or 0)) for red in reds}
-    return sorted(_scripts(order), key=lambda script: order[script.name])
+    return sorted(scripts(order), key=lambda script: order[script.name])
 
 
-def _play(script: Script, trial: Trial, running: Run, dtype: str) -> tuple[Red | None, int]:
-    """Play a script in one dtype, its own or not; return what caught the fault, and how many cases were played."""
-    text = f"{trial.target}+{trial.fault}"
-    running.target(text).renew()  # some faults are of what ran before, which here is chance
-    held = replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
-    chosen = sorted(running.selected(held, text), key=partial(_apart, trial.arms))
-    few = _few(chosen)
-    cases: list[Case] = []
-    # The first is mostly red; the others share their references.
-    for part in (chosen,) if trial.full else (few[:1], few[1:]):
-        if part and not any(case.findings for case in cases):
-            cases += running.run_script(held, text, part).cases
-    red = [case for case in cases if case.findings]
-    played = sum(case.outcome is not Outcome.UNSUPPORTED for case in cases)
-    return (_red(red, played) if red else None), played
+def _seen(script: Script, trial: Trial, running: Run, dtype: str) -> Red | None:
+    """Return what of a script catches a fault in another dtype, its own or not."""
+    play = _Play(script, trial, running, dtype)
+    play.on(thorough=True)
+    return play.red
+
+
+class _Play:
+    """One script against one fault in one dtype: the cases played so far, until one is red."""
+
+    def __init__(self, script: Script, trial: Trial, running: Run, dtype: str) -> None:
+        self._text = f"{trial.target}+{trial.fault}"
+        self._running = running
+        self._script = replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
+        chosen = sorted(running.selected(self._script, self._text), key=partial(_apart, trial.arms))
+        few = _few(chosen)
+        self._parts = (chosen,) if trial.full else (few[:1], few[1:])
+        self._cases: list[Case] = []
+
+    @property
+    def red(self) -> Red | None:
+        """What caught the fault, if anything did."""
+        red = [case for case in self._cases if case.findings]
+        return _red(red, self.played) if red else None
+
+    @property
+    def played(self) -> int:
+        """Cases that were played so far."""
+        return sum(case.outcome is not Outcome.UNSUPPORTED for case in self._cases)
+
+    def on(self, *, thorough: bool) -> None:
+        """Play a case, or more if `thorough`, until one is red; nothing if one was. The later ones share references."""
+        if self.red:
+            return
+        self._running.target(self._text).renew()  # some faults are of what ran before, which here is chance
+        self._cases = []
+        for part in self._parts:
+            if part and not self.red and (thorough or not self.played):
+                self._cases += self._running.run_script(self._script, self._text, part).cases
 
 
 def _few(cases: Sequence[CaseArms]) -> list[CaseArms]:
@@ -230,31 +241,3 @@ def _red(cases: Sequence[Case], played: int) -> Red:
         red=len(cases),
         played=played,
     )
-
-
-def _sound(healthy: Healthy) -> Sound:
-    cases: list[Case] = []
-    with Run(Settings(threads=healthy.threads, goldens=healthy.goldens)) as running:
-        for script in _scripts(healthy.scripts):
-            if chosen := running.selected(script, healthy.target):
-                cases += running.run_script(script, healthy.target, chosen).cases
-    largest: dict[str, tuple[float, str]] = {}
-    for case in cases:
-        if case.margin and (case.dtype not in largest or case.margin.fraction > largest[case.dtype][0]):
-            largest[case.dtype] = case.margin.fraction, case.id
-    return Sound(
-        target=healthy.target,
-        cases=sum(case.outcome is not Outcome.UNSUPPORTED for case in cases),
-        alarms=tuple(Alarm(case=case.id, finding=str(case.findings[0])) for case in cases if case.findings),
-        largest=largest,
-    )
-
-
-def _scripts(names: Iterable[str]) -> list[Script]:
-    wanted = set(names)
-    return [script for script in _suite() if script.name in wanted]
-
-
-@cache
-def _suite() -> tuple[Script, ...]:
-    return read_scripts([], suite=True)

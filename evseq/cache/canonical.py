@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgpack  # type: ignore[import-untyped]  # ships no types
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Scalar", "canonical", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Scalar", "canonical", "measure", "parse"]
 
 if TYPE_CHECKING:
     Scalar = None | bool | int | float | str | list["Scalar"] | dict[str, "Scalar"]
@@ -24,7 +24,24 @@ MAX_DEPTH = 32
 MAX_ITEMS = 1 << 20
 """Most items of one list or mapping: the unpacker makes room for a claimed count before it sees the items."""
 
+MAX_NODES = 1 << 18
+"""Most lists and mappings of one value: an empty one takes a byte here and sixty in memory."""
+
 LEAST, MOST = -(1 << 63), (1 << 64) - 1  # what a msgpack integer holds
+
+_SHORT_MAPPINGS, _SHORT_LISTS, _SHORT_TEXTS = range(0x80, 0x90), range(0x90, 0xA0), range(0xA0, 0xC0)
+"""First bytes that hold a count or a length themselves."""
+
+_LISTS, _MAPPINGS = {0xDC: 2, 0xDD: 4}, {0xDE: 2, 0xDF: 4}
+"""First bytes of longer lists and mappings, with how many bytes hold the count."""
+
+_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+_SIZED |= {0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+"""First bytes of binaries, texts and extensions, with how many bytes hold the length, and a type."""
+
+_WIDTHS = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+_WIDTHS |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
+"""First bytes of numbers and fixed extensions, with how many bytes follow."""
 
 
 def canonical(value: object, *, place: str = "value") -> bytes:
@@ -38,6 +55,7 @@ def canonical(value: object, *, place: str = "value") -> bytes:
 
 def parse(data: bytes) -> Scalar:
     """Return the value `canonical` made `data` from; raise `ValueError`, with the reason, for any other bytes."""
+    measure(data)
     try:
         unpacked = msgpack.unpackb(data, max_array_len=MAX_ITEMS, max_map_len=MAX_ITEMS)
     except (ValueError, OverflowError, msgpack.UnpackException) as error:
@@ -49,6 +67,54 @@ def parse(data: bytes) -> Scalar:
     if _packed(value) != data:
         raise ValueError("not in canonical form")
     return value
+
+
+def measure(data: bytes) -> None:
+    """Raise ValueError for what would take more memory than its bytes explain, before any of it is taken.
+
+    The unpacker makes room for a claimed count at once, and looks at depth only when it is there. What else is wrong is
+    left to it: it has more words for that.
+    """
+    place, claimed, nodes, waiting = 0, 1, 0, [1]
+    while waiting:
+        if not waiting[-1]:
+            waiting.pop()
+            continue
+        if place >= len(data):
+            return
+        waiting[-1] -= 1
+        first = data[place]
+        place += 1
+        count, skipped = _inside(data, first, place)
+        place += skipped
+        if count is None:
+            continue
+        if len(waiting) > MAX_DEPTH + 1:  # as `_ordered` counts: the value itself is at depth 0
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+        nodes, claimed = nodes + 1, claimed + count
+        if nodes > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} lists and mappings")
+        if count <= 2 * MAX_ITEMS and claimed > len(data):
+            raise ValueError(f"{claimed} items in {len(data)} bytes")
+        waiting.append(count)
+
+
+def _inside(data: bytes, first: int, place: int) -> tuple[int | None, int]:
+    """Return how many items a list or mapping claims, None for what is neither, and the bytes behind its first one."""
+    if first in _SHORT_MAPPINGS:
+        return 2 * (first - _SHORT_MAPPINGS.start), 0
+    if first in _SHORT_LISTS:
+        return first - _SHORT_LISTS.start, 0
+    if first in _SHORT_TEXTS:
+        return None, first & 0x1F
+    if first in _LISTS or first in _MAPPINGS:
+        width = _LISTS.get(first) or _MAPPINGS[first]
+        count = int.from_bytes(data[place : place + width], "big")
+        return (count if first in _LISTS else 2 * count), width
+    if first in _SIZED:
+        width, kind = _SIZED[first]
+        return None, width + kind + int.from_bytes(data[place : place + width], "big")
+    return None, _WIDTHS.get(first, 0)
 
 
 def _packed(ordered: Scalar) -> bytes:

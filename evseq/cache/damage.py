@@ -5,23 +5,29 @@ from __future__ import annotations
 from os import PathLike
 from typing import ClassVar
 
-from evseq.errors import CacheError
+from evseq.errors import CacheError, printable
 
 __all__ = [
     "Damage",
     "DigestMismatch",
+    "FactsDamaged",
     "FieldDamaged",
     "FingerprintMismatch",
     "HeaderDamaged",
     "HeaderTooLarge",
+    "IsALink",
+    "LeadsOut",
     "MissingField",
     "NotAFile",
     "NotReadable",
     "NotSealed",
     "NotThere",
     "NotWritable",
+    "PlannedOtherwise",
+    "SaidTwice",
     "SealBroken",
     "TensorMissing",
+    "TooLarge",
     "TooManyTensors",
     "TrailingBytes",
     "Truncated",
@@ -33,6 +39,10 @@ __all__ = [
 ]
 
 
+SHOWN = 600
+"""Most characters of evidence: a file may call a field by a word of megabytes."""
+
+
 class Damage(CacheError):
     """A sealed file cannot be used: `path`, the evidence with its place, and the next step."""
 
@@ -41,7 +51,7 @@ class Damage(CacheError):
     def __init__(self, path: str | PathLike[str], evidence: str) -> None:
         super().__init__(path, evidence)
         self.path = path
-        self.evidence = evidence
+        self.evidence = _shown(evidence)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.evidence}\n  help: {self.help}"
@@ -57,6 +67,18 @@ class NotAFile(Damage):
     """The name belongs to a folder or a device."""
 
     help = "name the file itself"
+
+
+class IsALink(Damage):
+    """The name to be written is that of a link, which would be replaced and no longer lead anywhere."""
+
+    help = "name the file that it leads to, or put the file itself there"
+
+
+class LeadsOut(Damage):
+    """A link inside a folder leads out of it: what lies there is not under the folder's owner."""
+
+    help = "put the file itself there instead of a link"
 
 
 class NotReadable(Damage):
@@ -85,6 +107,10 @@ class Truncated(Damage):
 
 class TrailingBytes(Damage):
     """The file goes on after its last promised byte."""
+
+
+class TooLarge(Damage):
+    """The file is longer than any of its kind that is ever written."""
 
 
 class HeaderTooLarge(Damage):
@@ -125,8 +151,24 @@ class UnknownField(Damage):
     """A field is there that no sealed file has."""
 
 
+class SaidTwice(Damage):
+    """A key is there twice, and readers differ in which of its values they take."""
+
+
 class FieldDamaged(Damage):
     """A field holds a value of another type than it should."""
+
+
+class FactsDamaged(Damage):
+    """A recording says what no run of its script observes."""
+
+    help = "record the run again, or judge it with the evseq that recorded it"
+
+
+class PlannedOtherwise(Damage):
+    """A recording is of a script that has other steps by now."""
+
+    help = "record the run again"
 
 
 class FingerprintMismatch(Damage):
@@ -147,3 +189,10 @@ class UnknownTensor(Damage):
 
 class DigestMismatch(Damage):
     """A tensor's bytes are not those the file was sealed with."""
+
+
+def _shown(evidence: str) -> str:
+    """Return evidence that a terminal shows and does not obey, without its middle where it is long."""
+    if len(evidence) > SHOWN:
+        evidence = f"{evidence[: SHOWN // 2]} ... {evidence[-SHOWN // 2 :]}"
+    return printable(evidence)

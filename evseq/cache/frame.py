@@ -27,6 +27,9 @@ MAX_HEADER = 1 << 24
 
 MAX_TENSORS = 1 << 16
 
+MAX_BRACKETS = 4 * MAX_TENSORS
+"""Most brackets of a header: three a tensor, some in names. An empty list takes two bytes there and sixty in memory."""
+
 MAX_BYTES = 1 << 62
 """Most bytes of one tensor. A shape with a zero in it needs none and may still overflow what multiplies it out."""
 
@@ -82,6 +85,8 @@ def frame(text: str, forms: Mapping[str, Form]) -> tuple[bytes, tuple[str, ...]]
     header = _json(text, forms)
     if len(header) > MAX_HEADER:
         raise ValueError(f"a header of {len(header)} bytes, at most {MAX_HEADER} are read")
+    if (brackets := _brackets(header)) > MAX_BRACKETS:
+        raise ValueError(f"names with {brackets} brackets, at most {MAX_BRACKETS} are read")
     return len(header).to_bytes(LENGTH, "little") + header, tuple(_laid_out(forms, base=0))
 
 
@@ -129,6 +134,8 @@ def _raw(path: str | PathLike[str], file: BinaryIO, *, size: int) -> bytes:
 
 
 def _object(path: str | PathLike[str], raw: bytes) -> dict[str, Any]:
+    if (brackets := _brackets(raw)) > MAX_BRACKETS:
+        raise TooManyTensors(path, f"a header with {brackets} brackets, at most {MAX_BRACKETS} are read")
     try:
         top = json.loads(raw.decode())
     except json.JSONDecodeError as error:
@@ -185,6 +192,10 @@ def _json(text: str, forms: Mapping[str, Form]) -> bytes:
         }
     header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     return header + b" " * (-len(header) % LENGTH)
+
+
+def _brackets(header: bytes) -> int:
+    return header.count(b"{") + header.count(b"[")
 
 
 def _fits(dtype: str, shape: tuple[int, ...]) -> bool:

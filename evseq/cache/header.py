@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from os import PathLike
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from evseq.cache.canonical import Scalar, canonical, parse
+from evseq.cache.canonical import Scalar, canonical, measure, parse
 from evseq.cache.damage import (
     FieldDamaged,
     FingerprintMismatch,
     HeaderDamaged,
     MissingField,
-    NotAFile,
-    NotReadable,
-    NotThere,
     SealBroken,
     TensorMissing,
     UnknownField,
@@ -33,8 +27,9 @@ from evseq.cache.damage import (
 from evseq.cache.fields import FORMAT_VERSION
 from evseq.cache.frame import Extent, Form, frame, unframe
 from evseq.cache.identity import Identity
+from evseq.cache.opening import opened
 
-__all__ = ["HEADER_FIELDS", "Header", "SealedKind", "encode", "inspect_header", "opened", "read"]
+__all__ = ["HEADER_FIELDS", "Header", "SealedKind", "encode", "inspect_header", "read"]
 
 HEADER_FIELDS: Mapping[str, type] = {
     "version": int,
@@ -93,7 +88,9 @@ def encode(
         "scalars": dict(scalars),
     }
     fields["seal"] = seal = _seal(fields)
-    header, order = frame(base64.b64encode(canonical(fields, place="header")).decode("ascii"), forms)
+    packed = canonical(fields, place="header")
+    measure(packed)  # never write what is not read
+    header, order = frame(base64.b64encode(packed).decode("ascii"), forms)
     return header, order, seal
 
 
@@ -101,20 +98,6 @@ def inspect_header(path: str | PathLike[str], *, kind: SealedKind | None = None)
     """Return a file's header without looking at its tensors; raise a `Damage` where that is not sound."""
     with opened(path) as file:
         return read(path, file, kind=kind)
-
-
-@contextlib.contextmanager
-def opened(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; what the system refuses, then or later, is a `Damage`."""
-    try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):  # asked first: to open a pipe is to wait for a writer
-            raise NotAFile(path, "not a regular file")
-        with Path(path).open("rb") as file:
-            yield file
-    except FileNotFoundError:
-        raise NotThere(path, "no such file") from None
-    except OSError as error:
-        raise NotReadable(path, f"cannot be read: {error.strerror or error}") from error
 
 
 def read(path: str | PathLike[str], file: BinaryIO, *, kind: SealedKind | None = None) -> Header:

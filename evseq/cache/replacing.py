@@ -6,12 +6,13 @@ import contextlib
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from evseq.cache.damage import NotWritable
+from evseq.cache.damage import IsALink, NotAFile, NotWritable
 
 __all__ = ["replacing"]
 
@@ -24,10 +25,11 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
     Until then, and if the writer is killed, the old file is whole. Any number of writers may share a folder: each holds
     a lock on its own temporary file, which falls with the process, and sweeps only what nobody holds. Raise
-    `NotWritable` where the system refuses.
+    `NotWritable` where the system refuses, `IsALink` or `NotAFile` where the name is no file's.
     """
     target = Path(path)
     try:
+        _refuse_others(target)
         _sweep(target.parent)
         temporary, file = _temporary(target.parent)
         try:
@@ -42,6 +44,18 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         _sync(target.parent)
     except OSError as error:
         raise NotWritable(path, f"cannot be written: {error.strerror or error}") from error
+
+
+def _refuse_others(target: Path) -> None:
+    """Raise for a name that a file would take from a link or, with enough rights, even from a device."""
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(mode):
+        raise IsALink(target, f"a link to {target.readlink()}, which a file would replace")
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # of a folder the system says so itself
+        raise NotAFile(target, "not a regular file, and not to be replaced by one")
 
 
 def _temporary(folder: Path) -> tuple[Path, BinaryIO]:

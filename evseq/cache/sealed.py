@@ -14,8 +14,9 @@ from evseq.cache.canonical import Scalar
 from evseq.cache.content import byte_runs, tensor_digest
 from evseq.cache.damage import DigestMismatch, Unsealable
 from evseq.cache.frame import Extent, Form
-from evseq.cache.header import SealedKind, encode, opened, read
+from evseq.cache.header import SealedKind, encode, read
 from evseq.cache.identity import Identity
+from evseq.cache.opening import opened
 from evseq.cache.replacing import replacing
 
 __all__ = ["Sealed", "SealedKind", "open_sealed", "seal"]

@@ -9,7 +9,7 @@ from evseq.cache.fields import FIELDS
 from evseq.cache.guard import Admitted, Refused, admit
 from evseq.cache.identity import Identity
 from evseq.faults.broken import BrokenEngine
-from evseq.faults.fault import ANY, AT_ONCE, FULL, SLIDING, Area, Catch, Fault, Side
+from evseq.faults.fault import ANY, AT_ONCE, FULL, LLAMA, SLIDING, Area, Catch, Fault, Side
 from evseq.faults.needs import allocates, sliding
 from evseq.verdict.result import Check
 
@@ -41,6 +41,7 @@ SCRIPTS: Mapping[str, tuple[str, str]] = {
     "cache.kind": ("refused-buffers", ""),
     "cache.shapes": ("refused-room", ""),
     "cache.dtype": ("refused-numbers", "what"),
+    "cache.quantisation": ("refused-quantisation", ""),
     "window.policy": ("refused-window", ""),
     "cache.length": ("refused-cache-contents", "lost"),
     "cache.visible": ("refused-cache-contents", "lost"),
@@ -52,6 +53,7 @@ HERE: Mapping[str, Mapping[str, str]] = {FULL: {}}
 
 ONLY_THERE: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "cache.shapes": AT_ONCE,
+    "cache.quantisation": {FULL: {"cache": "quantised"}, LLAMA: {"cache": "quantised"}},
     "window.policy": SLIDING,
     **dict.fromkeys(
         ("model.architecture", "weights.source", "cache.dtype", "cache.visible", "cache.eviction", "prefix.text"), HERE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,12 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evseq.cache.guard import Admitted, Refused, admit
-from evseq.cache.identity import Identity
 from evseq.cache.state import CacheState
 from evseq.engines.protocol import Batch
-from evseq.faults.broken import BrokenEngine, BrokenSession, Forward, Logits
-from evseq.faults.fault import FULL, LLAMA, Area, Side, fault
+from evseq.faults.broken import BrokenSession, Forward, Logits
+from evseq.faults.fault import FULL, LLAMA, Area, fault
 from evseq.faults.inside import layers
 from evseq.faults.needs import in_reference, known_inside, offers
 from evseq.verdict.result import Check
@@ -42,7 +41,7 @@ def rounded(storage: Any, before: Tensor) -> Iterator[tuple[int, Tensor]]:
             yield row, slots[first:last]
 
 
-class AfterRounding(BrokenSession):
+class AfterRounding(BrokenSession, ABC):
     """Changes the blocks that a forward rounded, once it is over."""
 
     def feed(self, batch: Batch, forward: Forward) -> Logits:
@@ -55,8 +54,8 @@ class AfterRounding(BrokenSession):
                 self.change(storage, row, slots)
         return logits
 
-    def change(self, storage: Any, row: int, slots: Tensor) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def change(self, storage: Any, row: int, slots: Tensor) -> None: ...
 
 
 @fault(
@@ -203,19 +202,3 @@ class LastTokensLong(Streams):
     """A token between the first and the last stays seen one step too long."""
 
     last = 1
-
-
-@fault(
-    area=Area.REUSE,
-    report="NVIDIA/TensorRT-LLM#2699",
-    catches=("refused-quantisation", "reload", Check.REFUSAL),
-    shows={FULL: {"cache": "quantised"}, LLAMA: {"cache": "quantised"}},
-    side=Side.GUARD,
-)
-class GuardForgetsQuantisation(BrokenEngine):
-    """How the numbers of a cache are rounded is left out of the key."""
-
-    def reuse(self, recorded: Identity, asked: Identity) -> Admitted | Refused:
-        """Admit or refuse."""
-        field = "cache.quantisation"
-        return admit(Identity(values={**recorded.values, field: asked.values[field]}), asked)

@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from pydantic import ValidationError
-
 from evseq.cache.damage import NotWritable
 from evseq.cache.header import inspect_header
 from evseq.errors import CacheError
 from evseq.golden.before import compared_with, vouched
-from evseq.golden.candidate import Candidate, load, remove
+from evseq.golden.candidate import Candidate, load, read_sidecar, remove, settle
 from evseq.golden.drift import Drift, drift
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, append
 from evseq.golden.lock import locked
 from evseq.golden.reader import published
-from evseq.golden.refusals import Refused, alone, by_a_person, limited, one_model, present, reasoned, sound
+from evseq.golden.refusals import Refused, alone, by_a_person, finite, limited, one_model, present, reasoned, sound
 from evseq.golden.relation import exceeded
 from evseq.golden.root import Place, Root
 from evseq.golden.terms import Limits, Relation
@@ -64,9 +62,11 @@ def accept(
     if relation is not None and parent is None:
         raise Refused(f"relation {relation}, but to what?\n  help: name a revision: --parent REVISION")
     limited(relation, limits=limits is not None)
+    finite(limits)
     present(root, places)
     alone(root)
     with locked(root.folder):
+        settle(root)
         ledgers = {place.model: Ledger.read(root.ledger(place.model)) for place in places}
         ready = [_loaded(root, place) for place in sorted(set(places)) if not _finished(root, place, ledgers)]
         for one in ready:
@@ -98,6 +98,7 @@ def reject(root: Root, places: Sequence[Place]) -> tuple[Place, ...]:
     """Remove candidates, also halves of them, and return their places; goldens stay. Raises Refused for none."""
     present(root, places)
     with locked(root.folder):
+        settle(root)
         for place in places:
             remove(root, place)
     return tuple(places)
@@ -112,8 +113,8 @@ def _finished(root: Root, place: Place, ledgers: Mapping[str, Ledger]) -> bool:
     """Sweep the sidecar that a killed process left of a candidate it had moved; tell whether that was all there is."""
     sidecar = root.sidecar(place)
     seal = ledgers[place.model].seal(place.revision, place.script)
-    with contextlib.suppress(CacheError, OSError, ValidationError):  # what is wrong here, `load` says
-        said = Candidate.model_validate_json(sidecar.read_bytes()).seal
+    with contextlib.suppress(CacheError, OSError):  # what is wrong here, `load` says
+        said = read_sidecar(sidecar).seal
         there = seal if root.store else inspect_header(root.golden(place)).seal
         if not root.candidate(place).exists() and said == seal == there:
             sidecar.unlink()
@@ -214,6 +215,6 @@ def _move(root: Root, place: Place) -> None:
             root.candidate(place).replace(path)
         else:
             root.candidate(place).unlink()
-        root.sidecar(place).unlink()
+        root.sidecar(place).unlink(missing_ok=True)
     except OSError as error:
         raise NotWritable(path, f"cannot be written: {error.strerror}") from error

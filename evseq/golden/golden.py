@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -11,8 +13,8 @@ from jaxtyping import Float32
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from evseq.cache.canonical import Scalar
-from evseq.cache.damage import FieldDamaged
+from evseq.cache.canonical import Scalar, canonical
+from evseq.cache.damage import FieldDamaged, UnknownTensor
 from evseq.cache.header import SealedKind
 from evseq.cache.identity import Difference, Identity, compare
 from evseq.cache.sealed import open_sealed, seal
@@ -67,27 +69,10 @@ def write(path: Path, golden: Golden) -> str:
 
     Raises CacheError.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    histories = golden.histories
+    with contextlib.suppress(OSError):  # what is wrong with the folder is told when the file is written
+        path.parent.mkdir(parents=True, exist_ok=True)
     return seal(
-        path,
-        kind=SealedKind.GOLDEN,
-        identity=golden.identity,
-        tensors={
-            **golden.logits.tensors(),
-            "allowed": golden.allowed,
-            "parents": _ints(histories.parents),
-            "tokens": _ints(histories.tokens),
-            "positions": _ints(histories.positions),
-            "observed": _ints(histories.observed),
-        },
-        scalars={
-            **golden.logits.facts(),
-            "script": golden.script,
-            "deciding": golden.deciding.value,
-            "layers": golden.layers,
-            "greedy": [[list(prefix), token] for prefix, token in sorted(golden.greedy.items())],
-        },
+        path, kind=SealedKind.GOLDEN, identity=golden.identity, tensors=_tensors(golden), scalars=_scalars(golden)
     )
 
 
@@ -105,7 +90,7 @@ def read(path: Path) -> Golden:
         raise FieldDamaged(path, f"not what a golden holds: {error}") from None
     if not _fit(histories, form, allowed):
         raise FieldDamaged(path, "its histories, rows and allowances do not fit together")
-    return Golden(
+    golden = Golden(
         script=facts.script,
         identity=sealed.identity,
         histories=histories,
@@ -116,6 +101,33 @@ def read(path: Path) -> Golden:
         layers=facts.layers,
         seal=sealed.seal,
     )
+    if others := _tensors(golden).keys() ^ sealed.tensors.keys():
+        raise UnknownTensor(path, f"tensor {min(others)!r}: no golden of form {facts.form!r} has it")
+    if canonical(_scalars(golden)) != canonical(dict(sealed.scalars)):  # 1 is not True, and nothing is said besides
+        raise FieldDamaged(path, "scalars: not as a golden says them")
+    return golden
+
+
+def _tensors(golden: Golden) -> dict[str, Tensor]:
+    histories = golden.histories
+    return {
+        **golden.logits.tensors(),
+        "allowed": golden.allowed,
+        "parents": _ints(histories.parents),
+        "tokens": _ints(histories.tokens),
+        "positions": _ints(histories.positions),
+        "observed": _ints(histories.observed),
+    }
+
+
+def _scalars(golden: Golden) -> dict[str, Scalar]:
+    return {
+        **golden.logits.facts(),
+        "script": golden.script,
+        "deciding": golden.deciding.value,
+        "layers": golden.layers,
+        "greedy": [[list(prefix), token] for prefix, token in sorted(golden.greedy.items())],
+    }
 
 
 class _Facts(BaseModel):
@@ -136,6 +148,8 @@ def _fit(histories: Histories, form: Form, allowed: Tensor) -> bool:
         len(histories.tokens) == len(histories.positions) == slots
         and all(TOP <= parent < slot for slot, parent in enumerate(histories.parents))
         and all(0 <= slot < slots for slot in histories.observed)
+        and all(one < two for one, two in pairwise(histories.observed))
+        and allowed.dtype == torch.float32
         and tuple(form.scale.shape) == tuple(allowed.shape) == (rows,)
     )
 

@@ -9,23 +9,32 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from evseq.cache.canonical import canonical
+from evseq.cache.damage import Damage, NotThere
+from evseq.cache.opening import whole
 from evseq.cache.replacing import replacing
 from evseq.errors import EvseqError
 from evseq.golden.lock import locked
-from evseq.golden.root import DIGITS
+from evseq.golden.root import DIGITS, NameRefused, named
 from evseq.golden.terms import Limits, Relation
+from evseq.script.compose import events
 
 __all__ = ["Action", "Entry", "Figures", "Ledger", "LedgerError", "append"]
 
 HEADER = "# Goldens of this model that a person accepted. Written by `evseq golden`, only ever at the end.\n"
 
 HELP = "take the file back from version control; entries are only added, by `evseq golden accept` and `prune`"
+
+MAX_BYTES = 16 << 20
+"""Most bytes of a ledger: some ten thousand decisions about one model."""
+
+MAX_DEPTH = 4
+"""Entries, their fields, drift by script, its figures."""
 
 WIDTH = 120
 """Columns after which a long reason is folded."""
@@ -61,6 +70,17 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _named(name: str) -> str:
+    """Return a name. Raises ValueError for one that would lead elsewhere."""
+    try:
+        return named(name, what="name")
+    except NameRefused as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
+
+
+Name = Annotated[str, AfterValidator(_named)]
+
+
 class Figures(_Part):
     """How far a golden is from the one before.
 
@@ -81,19 +101,19 @@ class Entry(_Part):
     `processor` are those that produced the logits. `entry` chains the content to the entry before.
     """
 
-    revision: str
+    revision: Name
     date: dt.date
     reason: str
     action: Action
-    parent: str | None = None
+    parent: Name | None = None
     relation: Relation | None = None
     limits: Limits | None = None
     weights: str | None
-    scripts: dict[str, str | None]
+    scripts: dict[Name, str | None]
     commit: str | None = None
     libraries: dict[str, str] = {}
     processor: str | None = None
-    drift: dict[str, Figures] | None = None
+    drift: dict[Name, Figures] | None = None
     entry: str = ""
 
 
@@ -160,16 +180,18 @@ def append(path: Path, entry: Entry) -> Entry:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return whole(path, most=MAX_BYTES)
+    except NotThere:
         return b""
-    except OSError as error:
-        raise LedgerError(str(path), f"cannot be read: {error.strerror}", "check its permissions") from None
+    except Damage as error:
+        raise LedgerError(str(path), error.evidence, error.help) from None
 
 
 def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
-    loader = _Loader(text)
+    loader = None
     try:
+        _refuse_unwritten(path, text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         _refuse_twice(path, node)
         data = [] if node is None else loader.construct_document(node)
@@ -179,7 +201,8 @@ def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
     except (yaml.YAMLError, ValueError) as error:  # bytes that are no text, a date that is none
         raise LedgerError(f"{path}:1", f"no YAML: {' '.join(str(error).split())}") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     if not isinstance(data, list):
         raise LedgerError(f"{path}:1", "not a list of entries")
     entries: list[Entry] = []
@@ -189,11 +212,28 @@ def _parsed(path: Path, text: bytes) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def _refuse_unwritten(path: Path, text: bytes) -> None:
+    """Raise LedgerError for depth and references, before anything is built of them: some lines of either fill a memory.
+
+    Raises YAMLError for what is no YAML.
+    """
+    depth = 0
+    for event in events(text.decode()):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        line = f"{path}:{event.start_mark.line + 1}" if event.start_mark else str(path)
+        if depth > MAX_DEPTH:
+            raise LedgerError(line, f"nested more than {MAX_DEPTH} deep")
+        if anchor := getattr(event, "anchor", None):
+            raise LedgerError(line, f"a reference, {anchor[:DIGITS]!r}: no ledger has one")
+
+
 def _refuse_twice(path: Path, node: yaml.Node | None) -> None:
     """Raise LedgerError for a key that a mapping has twice: of two values a reader sees the first, YAML the last."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise LedgerError(f"{path}:{key.start_mark.line + 1}", "a key that is no word")
             if key.value in seen:
                 raise LedgerError(f"{path}:{key.start_mark.line + 1}", f"the key {key.value!r} is said twice")
             seen.add(key.value)
@@ -212,7 +252,11 @@ def _verified(where: str, raw: object, before: list[Entry]) -> Entry:
         raise LedgerError(where, f"{key}: {first['msg'].lower()}") from None
     if lost := [name for name in Entry.model_fields if name not in entry.model_fields_set]:
         raise LedgerError(where, f"{lost[0]}: field required")
-    if entry.entry != (link := _link(before, entry)):
+    try:
+        link = _link(before, entry)
+    except ValueError as error:  # a number or a text that was never written
+        raise LedgerError(where, str(error)) from None
+    if entry.entry != link:
         raise LedgerError(
             where,
             f"revision {entry.revision!r} of {entry.date}: a line of this entry was edited, or entries before it were "

@@ -75,11 +75,13 @@ def propose(
     terms: Terms,
     identity: Mapping[str, Scalar],
     judged: Sequence[Case],
+    of: int | None = None,
 ) -> Path | None:
     """Write a candidate for `script` and return its file; None where nothing would change, or nothing is supported.
 
     An older candidate goes in any case: it was made of something else.
-    Truth is computed twice over the product of all arms. `judged` are the cases of the run, which a review is told of.
+    Truth is computed twice over the product of all arms. `judged` are the cases of the run, which a review is told of,
+    `of` is how many there would have been without a filter.
     Raises CacheError where the folder refuses, UnusableError where the model does.
     """
     assert terms.root is not None
@@ -107,6 +109,7 @@ def propose(
         repeats=made.repeats,
         cases=tuple(_case(case) for case in judged),
         uses=made.uses,
+        of=of if of is not None and of > len(judged) else None,
     )
     return store(root, made.golden, candidate)
 

@@ -37,7 +37,7 @@ class Reader:
         Raises CacheError, which is NotThere where nobody ever accepted one.
         """
         if root.store is None:
-            return read(root.golden(place))
+            return _here(root, place, seal)
         if seal is None:
             raise NotThere(root.golden(place), "no golden of this name was accepted")
         if there := cached(root.store, seal):
@@ -49,6 +49,27 @@ class Reader:
         except Outage as outage:
             self.outage = outage
             raise
+
+
+def _here(root: Root, place: Place, seal: str | None) -> Golden:
+    """Return the golden of a name in the folder, whether it has the seal or not.
+
+    A ledger's entry is the moment at which a candidate is a golden: where the process was stopped, or is about to,
+    before the file has moved, it is read where it still lies.
+    """
+    found: list[Golden | Damage] = []
+    for path in (root.golden(place), root.candidate(place), root.golden(place)):  # it may move between two looks
+        try:
+            golden = read(path)
+        except Damage as damage:
+            found.append(damage)
+            continue
+        if golden.seal == seal or (seal is None and not found):
+            return golden
+        found.append(golden)
+    if isinstance(found[0], Damage):
+        raise found[0]
+    return found[0]
 
 
 def cached(store: Store, seal: str) -> Golden | None:

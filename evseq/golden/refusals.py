@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 from evseq.errors import UsageError, nearest
@@ -10,7 +12,7 @@ from evseq.golden.candidate import Candidate
 from evseq.golden.golden import Golden
 from evseq.golden.ledger import Ledger
 from evseq.golden.root import DIGITS, Place, Root
-from evseq.golden.terms import Relation
+from evseq.golden.terms import Limits, Relation
 from evseq.golden.working_tree import unclean
 from evseq.verdict.result import Check, Outcome
 
@@ -19,6 +21,7 @@ __all__ = [
     "Refused",
     "alone",
     "by_a_person",
+    "finite",
     "hint",
     "limited",
     "one_model",
@@ -58,6 +61,15 @@ def limited(relation: Relation | None, *, limits: bool) -> None:
     """Raise Refused for limits on anything but an approximation."""
     if limits and relation is not Relation.APPROXIMATED:
         raise Refused("limits, but of no approximation\n  help: leave them out, or say --relation approximated")
+
+
+def finite(limits: Limits | None) -> None:
+    """Raise Refused for a limit that nothing could exceed, or anything does."""
+    for flag, number in (
+        () if limits is None else zip(("--max-kl", "--max-flips", "--flip-margin"), astuple(limits), strict=True)
+    ):
+        if not 0 <= number < math.inf:
+            raise Refused(f"{flag} {number:g}: is no limit\n  help: write a finite number from 0")
 
 
 def waiting(root: Root) -> tuple[Place, ...]:

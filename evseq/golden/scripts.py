@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from evseq.errors import EvseqError
+from evseq.cache.opening import whole
+from evseq.errors import CacheError, EvseqError
 from evseq.script import source
 from evseq.script.library import PATTERN, SUITE
 
@@ -48,6 +49,7 @@ def _names(path: Path) -> set[str]:
     if name and isinstance(name, str):
         return {name}
     words = set()
-    with contextlib.suppress(OSError):
-        words = {word.rstrip(".") for word in re.findall(r"[A-Za-z_][\w.-]*", path.read_text(errors="replace"))}
+    with contextlib.suppress(CacheError):
+        text = whole(path, most=source.MAX_BYTES).decode(errors="replace")
+        words = {word.rstrip(".") for word in re.findall(r"[A-Za-z_][\w.-]*", text)}
     return words | {path.name.removesuffix(PATTERN.removeprefix("*"))}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.damage import NotThere
+from evseq.cache.damage import LeadsOut, NotThere
 from evseq.cache.identity import Identity
 from evseq.engines.registry import healthy
 from evseq.errors import CacheError
@@ -81,7 +81,7 @@ class Shelf:
 
     terms: Terms
     identities: dict[str, Mapping[str, Scalar] | str] = field(default_factory=dict)
-    _ledgers: dict[Path, Ledger | LedgerError] = field(default_factory=dict)
+    _ledgers: dict[tuple[Path, str], Ledger | LedgerError] = field(default_factory=dict)
     _reader: Reader = field(default_factory=Reader)
 
     def find(self, script: Script, target: Target) -> Shelved | None:
@@ -154,6 +154,11 @@ class Shelf:
         seal = ledger.seal(place.revision, place.script)
         try:
             golden = self._reader.read(root, place, seal)
+            if golden.seal != seal:
+                self._ledgers.clear()  # somebody may have accepted another meanwhile
+                now = self._ledger(root, place.model)
+                ledger = now if isinstance(now, Ledger) else ledger
+                golden = self._reader.read(root, place, ledger.seal(place.revision, place.script))
         except NotThere:
             if seal is None:
                 return None
@@ -189,13 +194,15 @@ class Shelf:
         return tuple(found.values())
 
     def _ledger(self, root: Root, model: str) -> Ledger | LedgerError:
-        path = root.ledger(model)
-        if path not in self._ledgers:
+        at = (root.folder, model)
+        if at not in self._ledgers:
             try:
-                self._ledgers[path] = Ledger.read(path)
+                self._ledgers[at] = Ledger.read(root.ledger(model))
+            except LeadsOut as error:
+                self._ledgers[at] = LedgerError(str(error.path), error.evidence, error.help)
             except LedgerError as error:
-                self._ledgers[path] = error
-        return self._ledgers[path]
+                self._ledgers[at] = error
+        return self._ledgers[at]
 
 
 def _shipped(script: Script) -> bool:

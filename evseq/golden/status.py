@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evseq.cache.damage import Damage, NotWritable
-from evseq.golden.candidate import Change, load
+from evseq.cache.damage import Damage, LeadsOut, NotThere, NotWritable
+from evseq.golden.candidate import Change, load, read_sidecar
 from evseq.golden.golden import read
 from evseq.golden.ledger import Action, Entry, Ledger, LedgerError, append
 from evseq.golden.lock import locked
 from evseq.golden.refusals import Refused, alone, by_a_person, hint, reasoned
-from evseq.golden.root import SUFFIX, Place, Root
+from evseq.golden.root import LEDGER, SUFFIX, WITNESS, Place, Root
 from evseq.golden.stored import audited, pinned
 from evseq.golden.working_tree import commit
 
@@ -28,8 +28,10 @@ class Status:
     """Everything in a folder of goldens, each thing once.
 
     `accepted` are as the ledger says, `unvouched` are not what it says, `missing` should be there, `unused` have no
-    script left. `candidates` wait for a decision, of `halves` the other file is lost. `damaged` and `ledgers` are
-    problems; the goldens of a model whose ledger is broken are neither accepted nor unvouched.
+    script left. `candidates` wait for a decision, `unfinished` were accepted and have not moved, of `halves` the other
+    file is lost. `damaged` and `ledgers` are
+    problems; the goldens of a model whose ledger is broken are neither accepted nor unvouched. What is `outside` lies
+    here by a link only, and is none of the others.
     """
 
     root: Root
@@ -39,9 +41,11 @@ class Status:
     unused: tuple[Place, ...]
     damaged: tuple[Problem, ...]
     candidates: tuple[tuple[Place, Change], ...]
+    unfinished: tuple[Place, ...]
     halves: tuple[Place, ...]
     ledgers: tuple[Problem, ...]
     strays: tuple[Path, ...]
+    outside: tuple[Path, ...]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -63,9 +67,14 @@ class Status:
         for place, change in self.candidates:
             told = f"a candidate ({change}) waits: review it, then `evseq golden accept` or `reject`"
             yield str(root.candidate(place)), told
+        for place in self.unfinished:
+            told = "was accepted, and that stopped before its files had moved: `evseq golden accept` finishes it"
+            yield str(root.candidate(place)), told
         for place in self.halves:
             told = "half a candidate, it or its .json is lost: make it again with --update-goldens, or `evseq golden"
             yield str(root.candidate(place)), f"{told} reject` removes it"
+        for path in self.outside:
+            yield str(path), f"a link to {path.resolve()}, out of {root.folder}, is not followed: {LeadsOut.help}"
         for path in self.strays:
             told = "nothing that belongs among goldens: move it elsewhere"
             if root.store is not None and path.suffix == SUFFIX:
@@ -79,7 +88,7 @@ def status(root: Root, *, scripts: Collection[str], audit: bool = False) -> Stat
     A store is asked for its goldens only for an `audit`; else they are taken to be what the ledgers say.
     """
     ledgers = {model: _ledger(root, model) for model in root.models()}
-    said = {place: seal for model, ledger in ledgers.items() for place, seal in _said(model, ledger)}
+    said = {place: seal for model, ledger in ledgers.items() for place, seal in _said(root, model, ledger)}
     there = set(root.goldens()) if root.store is None else set(said)
     unused = {place for place in there | said.keys() if place.script not in scripts}
     accepted: list[Place] = []
@@ -99,23 +108,30 @@ def status(root: Root, *, scripts: Collection[str], audit: bool = False) -> Stat
         accepted, damaged = list(fine), [_problem(error) for error in wrong]
     else:
         accepted = sorted(there - unused)
-    candidates, halves = [], []
+    candidates: list[tuple[Place, Change]] = []
+    unfinished: list[Place] = []
+    halves: list[Place] = []
     for place in root.candidates():
-        if not (root.candidate(place).exists() and root.sidecar(place).exists()):
-            halves.append(place)
-            continue
         try:
-            candidates.append((place, load(root, place)[0].change))
+            candidate = load(root, place)[0]
+        except NotThere:
+            (unfinished if _moved(root, place, said.get(place)) else halves).append(place)
         except Damage as error:
             damaged.append(_problem(error))
+        else:
+            if candidate.seal == said.get(place) and (root.store is not None or place not in accepted):
+                unfinished.append(place)
+            else:
+                candidates.append((place, candidate.change))
     return Status(
         root=root,
         accepted=tuple(accepted),
-        unvouched=tuple(unvouched),
-        missing=tuple(sorted(said.keys() - there - unused)),
+        unvouched=tuple(place for place in unvouched if place not in unfinished),
+        missing=tuple(sorted(said.keys() - there - unused - set(unfinished))),
         unused=tuple(sorted(unused)),
         damaged=tuple(damaged),
         candidates=tuple(candidates),
+        unfinished=tuple(unfinished),
         halves=tuple(halves),
         ledgers=tuple(
             (ledger.place, f"{ledger.evidence}: {ledger.help}")
@@ -123,6 +139,7 @@ def status(root: Root, *, scripts: Collection[str], audit: bool = False) -> Stat
             if isinstance(ledger, LedgerError)
         ),
         strays=tuple(_strays(root)),
+        outside=tuple(root.outside()),
     )
 
 
@@ -181,14 +198,34 @@ def _unused(root: Root, places: Sequence[Place] | None, scripts: Collection[str]
 def _ledger(root: Root, model: str) -> Ledger | LedgerError:
     try:
         return Ledger.read(root.ledger(model))
+    except LeadsOut as error:
+        return LedgerError(str(error.path), error.evidence, error.help)
     except LedgerError as error:
         return error
 
 
-def _said(model: str, ledger: Ledger | LedgerError) -> Iterator[tuple[Place, str]]:
+def _moved(root: Root, place: Place, seal: str | None) -> bool:
+    """Return whether of a candidate only the sidecar is left because it is a golden by now."""
+    try:
+        there = seal if root.store else read(root.golden(place)).seal
+        return not root.candidate(place).exists() and read_sidecar(root.sidecar(place)).seal == seal == there
+    except Damage:
+        return False
+
+
+def _inside(root: Root, place: Place) -> bool:
+    """Return whether a golden, if it is there, is not somewhere else."""
+    try:
+        root.golden(place)
+    except LeadsOut:
+        return False
+    return True
+
+
+def _said(root: Root, model: str, ledger: Ledger | LedgerError) -> Iterator[tuple[Place, str]]:
     """Return what a ledger says is there, each with its seal."""
     if isinstance(ledger, Ledger):
-        yield from pinned(model, ledger)
+        yield from ((place, seal) for place, seal in pinned(model, ledger) if root.store or _inside(root, place))
 
 
 def _strays(root: Root) -> Iterator[Path]:
@@ -196,11 +233,12 @@ def _strays(root: Root) -> Iterator[Path]:
     known = {root.golden(place) for place in root.goldens()} if root.store is None else set()
     for place in root.candidates():
         known |= {root.candidate(place), root.sidecar(place)}
+    known |= set(root.outside())
     for model in root.models():
-        known.add(root.ledger(model))
+        known.add(root.folder / model / LEDGER)
         for path in sorted((root.folder / model).rglob("*")):
             parts = path.relative_to(root.folder).parts
-            witness = root.witness(model, parts[1]) in path.parents
+            witness = WITNESS in parts[2:-1]
             hidden = any(part.startswith(".") for part in parts)
             if path.is_file() and path not in known and not witness and not hidden:
                 yield path

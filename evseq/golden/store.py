@@ -58,13 +58,19 @@ def store_url(raw: str) -> str | None:
             f"{raw!r} is no URL that names can be added to\n  help: write protocol://place, such as s3://bucket/evseq"
         )
     # It stands in reports, and in the command that replays a failure.
-    if urlsplit(raw.rpartition("::")[2]).password is not None:
-        said = re.sub(r"(://[^:/@]*):.*@", r"\1:...@", raw)
+    if any(_secret(part) for part in raw.split("::")):
+        said = re.sub(r"://[^/]*@", "://...@", raw)
         raise ValueError(
-            f"{said!r} holds a password, which reports would show\n"
+            f"{said!r} holds a password or a token, which reports would show\n"
             "  help: keep it where the package of the protocol looks for it, such as its own environment variables"
         )
     return raw.rstrip("/")
+
+
+def _secret(part: str) -> bool:
+    """Tell whether a URL holds a password, or a user's name where the protocol knows only tokens by that."""
+    split = urlsplit(part)
+    return split.password is not None or (split.scheme in ("http", "https") and split.username is not None)
 
 
 def platform_cache(environment: Mapping[str, str]) -> Path:

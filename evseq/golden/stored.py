@@ -115,8 +115,15 @@ def forget(held: Iterable[Entry]) -> None:
 
 def _sent(root: Root, store: Store, place: Place, seal: str) -> bool:
     for path in (root.golden(place), store.folder / f"{seal}.safetensors"):
-        with contextlib.suppress(Damage):
-            if read(path).seal == seal:
-                return published(store, place, seal, path)
+        if _holds(path, seal):
+            return published(store, place, seal, path)
     fetched(store, place, seal)
     return False
+
+
+def _holds(path: Path, seal: str) -> bool:
+    """Tell whether a sound golden of this seal lies there."""
+    try:
+        return read(path).seal == seal
+    except Damage:
+        return False

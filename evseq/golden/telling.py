@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from evseq.errors import printable
 from evseq.golden.candidate import Candidate, Change
 from evseq.golden.compact import BLIND, Compact
 from evseq.golden.comparison import Comparison
@@ -20,9 +21,10 @@ __all__ = ["brief", "compared", "table", "whole"]
 
 def brief(review: Review) -> str:
     """Tell a candidate in one line, and each event that moved and each check that found something in one more."""
-    head = f"{review.place}: {review.candidate.change}: {_overall(review)}"
+    few = f"; {review.candidate.judged}" if review.candidate.judged else ""
+    head = f"{review.place}: {review.candidate.change}: {_overall(review)}{few}"
     moved = [f"{_event(one)}{_worst(one)}" for one in review.events if one.moved]
-    return "\n".join([head, *(f"  {line}" for line in (*moved, *_found(review.candidate)))])
+    return printable("\n".join([head, *(f"  {line}" for line in (*moved, *_found(review.candidate)))]))
 
 
 def whole(review: Review) -> str:
@@ -34,7 +36,7 @@ def whole(review: Review) -> str:
     for event in review.events:
         told += ["", f"  {_event(event, compared=review.drift is not None)}"]
         told += [f"    {line}" for line in (*_moves(event), *_arms(event))]
-    return "\n".join([*told, "", *(f"  {line}" for line in _checks(candidate))])
+    return printable("\n".join([*told, "", *(f"  {line}" for line in _checks(candidate))]))
 
 
 def compared(comparison: Comparison) -> list[str]:
@@ -78,6 +80,7 @@ def _provenance(candidate: Candidate) -> list[str]:
     lines += [f"uncommitted then: {some(candidate.unclean)}"] if candidate.unclean else []
     libraries = ", ".join(f"{name} {version}" for name, version in candidate.libraries.items())
     lines += [f"with {libraries}; on {candidate.processor}", f"weights {candidate.weights[:DIGITS]}"]
+    lines += [candidate.judged] if candidate.judged else []
     lines += [] if candidate.finite else ["not finite: some logits are no numbers"]
     lines += [] if candidate.repeats else ["not repeated: the same truth computed twice had other bits"]
     return lines

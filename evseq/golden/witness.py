@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.damage import Damage, FieldDamaged, NotReadable, NotWritable
+from evseq.cache.damage import Damage, FieldDamaged, LeadsOut, NotThere, NotWritable
+from evseq.cache.opening import plain_json
 from evseq.cache.replacing import replacing
 from evseq.golden.lock import locked
 from evseq.golden.root import label_of
@@ -19,6 +20,9 @@ __all__ = ["NUMERIC", "Errors", "Witness", "name_of", "read", "rounded", "update
 
 NUMERIC = ("numeric.device", "numeric.dtype", "numeric.attention", "numeric.library")
 """What a witness is about, in the order of its name. Not the processor: one that rounds otherwise shows as drift."""
+
+MAX_BYTES = 16 << 20
+"""Most bytes of a witness; that of the shipped suite takes a fortieth of one of them."""
 
 DIGITS = 3
 """Significant digits of a figure in a file: enough to see it move, and the file stays small."""
@@ -98,12 +102,12 @@ def name_of(numeric: Mapping[str, Scalar]) -> str:
 
 def read(path: Path) -> Witness | None:
     """Return what a file says, None where there is none. Raises CacheError where it is damaged."""
+    if path.is_symlink():
+        raise LeadsOut(path, f"a link to {path.resolve()}")
     try:
-        witness = Witness.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+        witness = Witness.model_validate_json(plain_json(path, most=MAX_BYTES))
+    except NotThere:
         return None
-    except OSError as error:
-        raise NotReadable(path, f"cannot be read: {error.strerror or error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

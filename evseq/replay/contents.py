@@ -65,9 +65,10 @@ def moved(before: Contents, after: Contents, *, whole: bool = False) -> list[tup
 
     With `whole` nothing may have come or gone either.
     """
-    pairs = list(zip(before.blocks, after.blocks, strict=False))
-    fitting = [len(old.positions) for old, _ in pairs] == [len(held.positions) for held in after.blocks]
-    if fitting and all(_still(old, new, whole=whole) for old, new in pairs):
+    old_sizes, new_sizes = ([len(held.positions) for held in seen.blocks] for seen in (before, after))
+    if old_sizes == new_sizes and all(
+        _still(old, new, whole=whole) for old, new in zip(before.blocks, after.blocks, strict=True)
+    ):
         return []
     return [
         (layer, row, position)

@@ -21,7 +21,7 @@ from evseq.replay.target import Options, Target
 from evseq.script.lower import Lowered
 from evseq.script.steps import Draw, Feed, Load, Plan
 
-__all__ = ["Group", "Work", "engine_options", "observe", "truths", "unreferenced"]
+__all__ = ["Group", "Work", "engine_options", "observe", "planned_nodes", "truths", "unreferenced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def truths(lowered: Lowered, target: Target) -> References | None:
 
     Raises UnusableError where the engine cannot be loaded or its uncached side fails.
     """
-    nodes = {node for plan in lowered.plans if isinstance(plan, Plan) for node in _nodes(plan)}
+    nodes = {node for plan in lowered.plans if isinstance(plan, Plan) for node in planned_nodes(plan)}
     if not nodes:
         return None
     with torch.no_grad():
@@ -119,7 +119,7 @@ def _declaring(plans: Sequence[Plan], target: Target) -> list[str]:
 
 def _asked(oracle: Oracle, plans: Sequence[Plan]) -> References:
     dtypes: dict[Dtype, None] = dict.fromkeys(plan.dtype for plan in plans)
-    return oracle.references(dtypes, {node for plan in plans for node in _nodes(plan)})
+    return oracle.references(dtypes, {node for plan in plans for node in planned_nodes(plan)})
 
 
 def _lost(under: References, plain: References, target: Target, cache: str) -> References:
@@ -177,7 +177,8 @@ def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
     kind = target.description.cache(plan.cache)
     if kind is not None and kind.promise is Promise.LOSSY:
         try:
-            recording.solo = solo(plan, engine=engine, vocab=target.description.geometry.vocab)
+            observed = {fed.lineage for fed in recording.fed}
+            recording.solo = solo(plan, observed, engine=engine, vocab=target.description.geometry.vocab)
         except RAISED as error:
             recording.alone = told(error)
     return recording
@@ -189,7 +190,8 @@ def engine_options(plan: Plan, target: Target) -> Options:
     return {name.removeprefix(prefix): str(value) for name, value in plan.arms.items() if name.startswith(prefix)}
 
 
-def _nodes(plan: Plan) -> Iterator[int]:
+def planned_nodes(plan: Plan) -> Iterator[int]:
+    """Return the nodes whose histories a plan feeds, or forces a cache of."""
     for step in plan.steps:
         match step:
             case Feed():

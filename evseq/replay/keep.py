@@ -14,10 +14,12 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from evseq.cache.damage import FactsDamaged, PlannedOtherwise
 from evseq.cache.identity import NOTHING, Difference, Identity
 from evseq.cache.sealed import SealedKind, open_sealed, seal
-from evseq.errors import CacheError, ScriptError
+from evseq.errors import ScriptError
 from evseq.geometry import Deciding, Description, Dtype
+from evseq.replay.facts import fitting, typed
 from evseq.replay.group import Group, Work
 from evseq.replay.recording import Altered, Asked, Damaged, Drawn, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.replay.references import References
@@ -113,13 +115,10 @@ def kept(path: Path) -> Kept:
     """Read one group back. Raises CacheError for a damaged file, and where its script is planned otherwise by now."""
     sealed = open_sealed(path, kind=SealedKind.RECORDING)
     try:
-        held: Mapping[str, Any] = json.loads(sealed.tensors[FACTS].numpy().tobytes())
+        held = typed(sealed.tensors[FACTS].numpy().tobytes())
         return _kept(path, held, sealed.tensors)
-    except (KeyError, OSError, TypeError, ValueError, ScriptError) as error:
-        raise CacheError(
-            f"{path}: facts: not what this evseq writes: {type(error).__name__}: {error}\n"
-            "  help: record the run again, or judge it with the evseq that recorded it"
-        ) from error
+    except (KeyError, OSError, RecursionError, TypeError, ValueError, ScriptError) as error:
+        raise FactsDamaged(path, f"facts: not what this evseq writes: {type(error).__name__}: {error}") from error
 
 
 def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kept:
@@ -130,10 +129,8 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     choices = {tuple(tokens): token for tokens, token in held["chosen"]}
     lowered = lower(script, chosen, description=description, tokenize=tokenized.__getitem__, greedy=choices.__getitem__)
     if _digest(lowered.plans) != held["plans"]:
-        raise CacheError(
-            f"{path}: plans: this evseq, or a text beside the script, gives the script other steps than were recorded\n"
-            "  help: record the run again"
-        )
+        told = "plans: this evseq, or a text beside the script, gives the script other steps than were recorded"
+        raise PlannedOtherwise(path, told)
     group = Group(
         recordings=tuple(_recordings(lowered, held["cases"], tensors)),
         references=_references(held["references"], tensors, ""),
@@ -141,6 +138,7 @@ def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         work=Work(**held["work"]),
         tree=lowered.tree,
     )
+    fitting(group, description)
     return Kept(
         script=script,
         target=held["target"],

@@ -34,9 +34,11 @@ def draw(stage: Stage, step: st.Draw) -> None:
     width = len(step.whole.tokens[0])
     started, before = time.perf_counter(), engine.forwarded
     given = pool.draw(layout, request_rows(step.request), salt=step.request.salt)
-    columns = int(given.columns) if given.session is not None else 0
+    columns = int(given.columns)
     if not 0 <= columns <= width:
         raise EngineError(f"draw: {columns} of {width} columns\n  help: tell how many first columns the session holds")
+    if columns and given.session is None:
+        raise EngineError(f"draw: {columns} columns and no session\n  help: give the session that holds them, or 0")
     stage.recording.drawn.append(
         Drawn(
             step=stage.index,

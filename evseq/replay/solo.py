@@ -6,7 +6,7 @@ same row, fed in the same pieces, with nobody beside it and nothing saved, copie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -22,15 +22,18 @@ from evseq.script import steps as st
 __all__ = ["solo"]
 
 
-def solo(plan: st.Plan, *, engine: Engine, vocab: int) -> Mapping[int, Float[Tensor, "observation vocab"]]:
-    """Return the logits of every forward of `plan` by its lineage, each row's from a session of its own.
+def solo(
+    plan: st.Plan, lineages: Collection[int], *, engine: Engine, vocab: int
+) -> Mapping[int, Float[Tensor, "observation vocab"]]:
+    """Return the logits of every forward of `plan` in `lineages`, each row's from a session of its own.
 
+    What was not observed is not asked of a row alone: behind a step that was refused, as `loud` allows, nothing was.
     Whatever the engine raises reaches the caller.
     """
     trie = _Trie()
-    fed = dict(_walk(plan, trie))
+    fed = {lineage: reached for lineage, reached in _walk(plan, trie) if lineage in lineages}
     known: dict[int, Tensor] = {}
-    for leaf in trie.leaves():
+    for leaf in trie.leaves({node for _, nodes in fed.values() for node in nodes}):
         layout, path = trie.path(leaf)
         _replay(engine.open(layout), path, layout, known, vocab=vocab)
     return {
@@ -60,10 +63,13 @@ class _Trie:
             self.done.append(operation)
         return self.known[key]
 
-    def leaves(self) -> list[int]:
-        """Return the nodes nothing follows, sessions that were never fed aside."""
-        inner = set(self.parents)
-        return [node for node in range(len(self.parents)) if node not in inner and self.parents[node] >= 0]
+    def leaves(self, wanted: Collection[int]) -> list[int]:
+        """Return those of the `wanted` nodes that none of the others comes behind."""
+        inner: set[int] = set()
+        for node in wanted:
+            while (node := self.parents[node]) >= 0 and node not in inner:
+                inner.add(node)
+        return [node for node in sorted(wanted) if node not in inner]
 
     def path(self, node: int) -> tuple[Layout, list[tuple[int, Operation]]]:
         """Return the layout a row was opened in, and what was done to it up to `node`, in order."""

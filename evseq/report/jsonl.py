@@ -60,6 +60,7 @@ One line of type `summary` closes a run that came to its end:
   leaves, oracle_forwards, reference_forwards, replay_forwards, seconds
   unjudged      the targets asked for on which no case was judged
   candidates    the files of candidate goldens that were written
+  unwritten     what could not be written, and why
   interrupted   whether a person stopped it
   cancelled     the cases, by id, that were not judged for it
   lost          what became of processes that ended before their work did
@@ -173,6 +174,7 @@ class JsonLines:
                 "seconds": result.seconds,
                 "unjudged": list(result.unjudged),
                 "candidates": list(result.candidates),
+                "unwritten": list(result.unwritten),
                 "interrupted": result.interrupted,
                 "cancelled": list(result.cancelled),
                 "lost": list(result.lost),

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from evseq.cache.damage import Damage, NotThere
+from evseq.cache.opening import whole
 from evseq.errors import UsageError
 from evseq.part import ScriptResult
 from evseq.report.jsonl import VERSION
@@ -17,6 +19,9 @@ from evseq.verdict.result import Case, Forwards, Latency
 __all__ = ["KeptError", "kept"]
 
 AGAIN = "run without --resume, which begins anew"
+
+MAX_BYTES = 1 << 28
+"""Most bytes of a file: half a million cases."""
 
 _CASE = TypeAdapter(Case)
 _LATENCY = TypeAdapter(Latency)
@@ -35,9 +40,11 @@ def kept(path: Path) -> tuple[ScriptResult, ...]:
     Raises KeptError, with its line, for anything that a run does not write.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise KeptError(f"{path}: cannot be read: {error.strerror}\n  help: name the file of a run") from None
+        text = whole(path, most=MAX_BYTES).decode("utf-8")
+    except NotThere:
+        raise KeptError(f"{path}: cannot be read: No such file or directory\n  help: name the file of a run") from None
+    except Damage as error:
+        raise KeptError(f"{path}: {error.evidence}\n  help: name the file of a run") from None
     except UnicodeDecodeError as error:
         raise KeptError(f"{path}: byte {error.start} is not UTF-8\n  help: {AGAIN}") from None
     lines = _lines(path, text)
@@ -61,7 +68,7 @@ def kept(path: Path) -> tuple[ScriptResult, ...]:
                     break
                 case other:
                     raise _refused(path, number, f"no line of a run has the type {other!r}", AGAIN)
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise _refused(path, number, _told(error), AGAIN) from None
     return tuple(results)
 

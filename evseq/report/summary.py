@@ -12,7 +12,7 @@ from evseq.geometry import Dtype
 from evseq.report.figures import counted, duration, figure
 from evseq.verdict.result import Case, Exit, Note, Outcome, Result, Witnessed
 
-__all__ = ["cancelled", "last_line", "lost", "notes", "unsupported", "verdict"]
+__all__ = ["cancelled", "last_line", "lost", "notes", "unsupported", "unwritten", "verdict"]
 
 _TOLD = 3
 """Most different notes of one kind that are told without `-v`."""
@@ -68,6 +68,12 @@ def notes(result: Result, *, verbose: bool) -> list[str]:
     return lines
 
 
+def unwritten(result: Result) -> list[str]:
+    """List what could not be written, and why."""
+    told = [f"  {line}" for message in result.unwritten for line in message.splitlines()]
+    return [f"not written: {counted(len(result.unwritten), 'file')}", *told] if told else []
+
+
 def verdict(result: Result) -> list[str]:
     """Say what was judged on each target, how near the healthy came to their allowances, and what it cost."""
     lines = ["verdict"]
@@ -107,7 +113,11 @@ def last_line(result: Result) -> str:
                 head = (
                     f"NOT JUDGED: no case on {', '.join(result.unjudged)}; {counted(judged, 'case')} passed elsewhere"
                 )
-        case Exit.INTERNAL | Exit.USAGE:
+        case Exit.USAGE:
+            head = (
+                f"NOT WRITTEN: {counted(len(result.unwritten), 'file')}; {counted(judged, 'case')} judged, none failed"
+            )
+        case Exit.INTERNAL:
             raise AssertionError("a result never stands for a run that did not happen")
         case _:
             assert_never(result.exit)

@@ -14,7 +14,7 @@ from rich.text import Text
 from evseq.part import ScriptResult
 from evseq.report.failure import alike, case_text, finding_text
 from evseq.report.figures import counted, duration, figure
-from evseq.report.summary import cancelled, last_line, lost, notes, unsupported, verdict
+from evseq.report.summary import cancelled, last_line, lost, notes, unsupported, unwritten, verdict
 from evseq.report.weakened import allowed, known
 from evseq.verdict.result import Case, Exit, Outcome, Result
 
@@ -104,6 +104,7 @@ class Terminal:
             known(result, verbose=verbose),
             allowed(result),
             notes(result, verbose=verbose),
+            unwritten(result),
             verdict(result),
         )
         for lines in blocks:

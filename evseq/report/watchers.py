@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
+from evseq.errors import EvseqError
 from evseq.part import ScriptResult
 from evseq.verdict.result import Case, Result
 
@@ -38,10 +39,14 @@ class View(Protocol):
 
 
 class Watchers:
-    """Tells every view what it is told, in their order; closes them when left."""
+    """Tells every view what it is told, in their order; closes them when left.
+
+    A view that fails, as a file on a full disk does, is told no more; its error is raised once all others reported.
+    """
 
     def __init__(self, *views: View) -> None:
-        self._views = views
+        self._views = list(views)
+        self._errors: list[EvseqError] = []
 
     def __enter__(self) -> Self:
         return self
@@ -54,30 +59,35 @@ class Watchers:
 
     def kept(self, results: Sequence[ScriptResult]) -> None:
         """Tell what an earlier run has done."""
-        for view in self._views:
-            view.kept(results)
+        self._tell(lambda view: view.kept(results))
 
     def planned(self, cases: int) -> None:
         """Tell how many cases will run."""
-        for view in self._views:
-            view.planned(cases)
+        self._tell(lambda view: view.planned(cases))
 
     def started(self, script: str, target: str) -> None:
         """Tell which script runs."""
-        for view in self._views:
-            view.started(script, target)
+        self._tell(lambda view: view.started(script, target))
 
     def finished(self, case: Case) -> None:
         """Tell how a case ended."""
-        for view in self._views:
-            view.finished(case)
+        self._tell(lambda view: view.finished(case))
 
     def ended(self, result: ScriptResult) -> None:
         """Tell what a script came to."""
-        for view in self._views:
-            view.ended(result)
+        self._tell(lambda view: view.ended(result))
 
     def report(self, result: Result) -> None:
-        """Tell how all of it ended."""
-        for view in self._views:
-            view.report(result)
+        """Tell how all of it ended. Raises what a view raised, then or earlier."""
+        self._tell(lambda view: view.report(result))
+        for error in self._errors:
+            raise error
+
+    def _tell(self, what: Callable[[View], None]) -> None:
+        for view in list(self._views):
+            try:
+                what(view)
+            except EvseqError as error:
+                self._views.remove(view)
+                self._errors.append(error)
+                view.close()

@@ -67,7 +67,7 @@ def refused(script: Script) -> frozenset[str]:
 
 
 def _flat(events: Iterable[Event]) -> Iterator[Event]:
-    """Return the events, those of a repeat in its place."""
+    """Yield the events, those of a repeat in its place."""
     for event in events:
         if isinstance(event, Repeat):
             yield from _flat(event.events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,6 +72,9 @@ def read(path: str | os.PathLike[str]) -> Source:
     """Read a script file. Raises UsageError where there is none, ScriptError where its text cannot be read on."""
     file = os.fspath(path)
     try:
+        about = Path(file).stat()
+        if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):  # a pipe is waited for, a device goes on
+            raise UsageError(f"{file}: cannot be read: not a regular file\n  help: name a *.evseq.yaml file")
         with Path(file).open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
             size = os.fstat(stream.fileno()).st_size

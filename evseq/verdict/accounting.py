@@ -85,21 +85,24 @@ def _probe(evidence: Evidence, probed: Probed) -> Iterator[Finding]:
                     actual=found,
                     expected=wanted,
                 )
-    layout = evidence.recording.plan.layouts[probed.group]
-    wanted_bytes = _bytes(evidence, layout, rows=len(probed.rows), probed=probed)
-    if evidence.kind.packs and 0 < actual.cache_bytes < wanted_bytes:
+    yield from _held(evidence, probed)
+
+
+def _held(evidence: Evidence, probed: Probed) -> Iterator[Finding]:
+    layout, held = evidence.recording.plan.layouts[probed.group], probed.probe.cache_bytes
+    wanted = _bytes(evidence, layout, rows=len(probed.rows), probed=probed)
+    packs = evidence.kind.packs and wanted > 0
+    if 0 < held < wanted if packs else held == wanted:
         return
-    if actual.cache_bytes != wanted_bytes:
-        most = "less than " if evidence.kind.packs else ""
-        yield evidence.finding(
-            Check.ACCOUNTING,
-            probed.step,
-            f"cache bytes: {actual.cache_bytes}, expected {most}{wanted_bytes}",
-            row=probed.rows[0],
-            index=max(0, expected.lengths[0] - 1),
-            actual=actual.cache_bytes,
-            expected=wanted_bytes,
-        )
+    yield evidence.finding(
+        Check.ACCOUNTING,
+        probed.step,
+        f"cache bytes: {held}, expected {'less than ' if packs else ''}{wanted}",
+        row=probed.rows[0],
+        index=max(0, probed.expected.lengths[0] - 1),
+        actual=held,
+        expected=wanted,
+    )
 
 
 def _shape(lengths: Sequence[int], positions: Sequence[int], visible: Sequence[Sequence[int]]) -> str:

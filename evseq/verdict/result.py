@@ -228,8 +228,8 @@ class Result:
 
     `asked` are the targets a person named, as written: an engine's bare name stands for all its configurations.
     `candidates` are the files of candidate goldens that were written, `unmatched` the entries of known.yaml that mean
-    no case. `cancelled` are the cases, by id, that an interrupt kept from being judged; `lost` says what became of
-    processes that ended before their work did.
+    no case, `unwritten` says what could not be written and why. `cancelled` are the cases, by id, that an interrupt
+    kept from being judged; `lost` says what became of processes that ended before their work did.
     """
 
     cases: tuple[Case, ...]
@@ -243,6 +243,7 @@ class Result:
     asked: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
     cancelled: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
@@ -264,6 +265,8 @@ class Result:
             return Exit.INTERRUPTED
         if self.findings or self.counts[Outcome.FAILED] or self.candidates:
             return Exit.FAILED
+        if self.unwritten:
+            return Exit.USAGE
         ran = self.counts[Outcome.PASSED] + self.counts[Outcome.KNOWN]
         return Exit.PASSED if ran and not self.unjudged else Exit.NOTHING
 

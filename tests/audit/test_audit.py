@@ -8,8 +8,9 @@ import signal
 import pytest
 
 from evseq.audit.audit import Audit, Settings, audit
+from evseq.audit.healthy import Sound
 from evseq.audit.report import as_data
-from evseq.audit.trial import Sound, Tried
+from evseq.audit.trial import Tried
 from evseq.faults.catalogue import FAULTS
 from evseq.verdict.result import Check, Exit
 
@@ -83,6 +84,14 @@ def test_what_a_filter_left_is_not_the_whole(small: Audit) -> None:
     assert small.stale is None
 
 
+def test_healthy_targets_meet_other_rows_too() -> None:
+    ended = audited(Settings(faults=("guard-names-next-place",), scripts=("half-precision",), beside=(), seeds=1))
+
+    assert [one.target for one in ended.sound] == [FULL, FULL, FULL]
+    assert ended.healthy_cases == 3 * ended.sound[0].cases
+    assert ended.false_alarms == ()
+
+
 def test_workers_give_the_same_in_the_same_order(small: Audit) -> None:
     shared = audited(Settings(faults=THREE, scripts=SCRIPTS, beside=(), workers=2))
 
@@ -116,9 +125,10 @@ def test_without_filters_on_the_reference_engine_it_is_whole() -> None:
     assert ended.scripts == ("absent", *SCRIPTS)
 
 
-def test_every_fault_is_tried_if_none_is_named() -> None:
+def test_every_fault_that_shows_there_is_tried_if_none_is_named() -> None:
+    shown = [fault for fault in FAULTS.values() if any(target.startswith("reference:") for target in fault.shows)]
     watch = Watch(stop_after=1)
 
     audited(Settings(scripts=("half-precision",)), named=("reference",), watch=watch)
 
-    assert watch.planned_trials == 5 + len(FAULTS)
+    assert watch.planned_trials == 5 + len(shown)

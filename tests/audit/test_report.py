@@ -10,8 +10,9 @@ import pytest
 
 from evseq.audit import report
 from evseq.audit.audit import Audit
+from evseq.audit.healthy import Alarm, Sound
 from evseq.audit.report import as_data, lines, write
-from evseq.audit.trial import Alarm, Red, Sound, Tried
+from evseq.audit.trial import Red, Tried
 from evseq.errors import UsageError
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check, Exit
@@ -60,6 +61,7 @@ SOUND = Sound(
     cases=1200,
     alarms=(),
     largest={"float64": (0.02, "text-prompts[float64]"), "float32": (0.5, "tile-edges[float32]")},
+    forwards={},
 )
 ALARM = Alarm(case="tile-edges[left]", finding="tile-edges.evseq.yaml:9:5: append: row 'a' index 3: parity: off")
 
@@ -82,7 +84,9 @@ def audited(
 
 
 def alarmed() -> Sound:
-    return Sound(target="reference:window", cases=3, alarms=(ALARM,), largest={"float32": (1.5, ALARM.case)})
+    return Sound(
+        target="reference:window", cases=3, alarms=(ALARM,), largest={"float32": (1.5, ALARM.case)}, forwards={}
+    )
 
 
 class TestAudit:

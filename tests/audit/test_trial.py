@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from evseq.audit.trial import Healthy, Sound, Trial, Tried, attempt, planted
+from evseq.audit.bench import bench
+from evseq.audit.healthy import Healthy, Sound
+from evseq.audit.trial import Trial, Tried, planted
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
+from evseq.golden.terms import Terms
 from evseq.pipeline import read_scripts
 from evseq.script.library import SUITE
 from evseq.verdict.result import Check
 
 FULL = "reference:full"
+
+
+def attempt(work: Trial | Healthy) -> Tried | Sound:
+    with bench(threads=1, goldens=Terms()) as attempts:
+        return attempts(work)
 
 
 def tried(fault: str, *scripts: str, arms: dict[str, str] | None = None, full: bool = False, beside: str = "") -> Tried:
@@ -87,6 +95,17 @@ class TestFault:
         assert not ended.killed
         assert ended.cases > 2
 
+    def test_nothing_is_played_that_does_not_come_upon_what_is_broken(self) -> None:
+        ended = tried("later-layers-not-selected", "greedy-continuation", "tile-edges")
+
+        assert (ended.reds, ended.cases) == ((), 0)
+
+    def test_one_case_is_enough_where_another_script_catches_it(self) -> None:
+        ended = tried("slow-drift", "half-precision", "refused-salt")
+
+        assert [red.script for red in ended.reds] == ["half-precision", "refused-salt"]
+        assert ended.cases == 2
+
     def test_every_value_of_each_arm_is_met_and_in_full_every_pair(self) -> None:
         few = tried("tile-edge-unseen", "chunk-splits-padded")
         whole = tried("tile-edge-unseen", "chunk-splits-padded", full=True)
@@ -132,6 +151,13 @@ class TestHealthy:
         assert set(ended.largest) == {"float64", "bfloat16"}
         assert 0 < ended.largest["bfloat16"][0] < 1
         assert ended.largest["bfloat16"][1].startswith("half-precision[bfloat16-")
+
+    def test_other_rows_have_no_golden_and_are_silent_too(self) -> None:
+        ended = attempt(Healthy(target=FULL, scripts=("refused-prefix-token", "half-precision"), seed=1))
+
+        assert isinstance(ended, Sound)
+        assert ended.alarms == ()
+        assert ended.largest["bfloat16"][1].startswith("half-precision@1[bfloat16-")
 
     def test_a_case_that_fails_there_is_an_alarm(self) -> None:
         ended = attempt(Healthy(target=f"{FULL}+guard-names-next-place", scripts=("refused-prefix-token",)))

@@ -6,10 +6,10 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evseq.cache.canonical import Scalar, canonical, parse
+from evseq.cache.canonical import Scalar, canonical, measure, parse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PLAIN = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats() | TEXT
@@ -119,6 +119,35 @@ def test_bytes_in_another_form_are_refused_with_the_reason(data: bytes, message:
         parse(data)
 
 
-def test_a_hundred_thousand_brackets_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^not msgpack: StackError$"):
-        parse(b"\x91" * 100_000 + b"\x01")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x91" * 100_000 + b"\x01", "nested more than 32 deep"),
+        (b"\x91" * 34 + b"\x01", "nested more than 32 deep"),
+        (b"\x81\xa1a" * 34 + b"\x01", "nested more than 32 deep"),
+        (b"\x92\xdd\x00\x0f\xff\xff\xdd\x00\x0f\xff\xff", "1048578 items in 11 bytes"),
+        (b"\x92\xde\x0f\xff\x01", "8193 items in 5 bytes"),
+        (b"\xdd\x00\x04\x00\x00" + b"\x90" * (1 << 18), "more than 262144 lists and mappings"),
+    ],
+    ids=["very-deep", "deep", "deep-mappings", "claims", "claimed-pairs", "empties"],
+)
+def test_what_its_bytes_do_not_explain_is_refused_before_room_is_made(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        parse(data)
+
+
+@given(value=SCALARS)
+def test_whatever_is_written_is_within_the_measure(value: Scalar) -> None:
+    measure(canonical(value))
+
+
+@given(count=st.integers(0, 70_000), kind=st.sampled_from([None, True, 1.5, 300, "two", [], {}]))
+@settings(max_examples=30)
+def test_lists_and_mappings_of_any_length_are_within_the_measure(count: int, kind: Scalar) -> None:
+    measure(canonical([[kind] * count, dict.fromkeys(map(str, range(count)), kind), "x" * count]))
+
+
+def test_the_deepest_value_that_is_written_reads_back() -> None:
+    deepest = json.loads("[" * 33 + "]" * 33)
+
+    assert parse(canonical(deepest)) == deepest

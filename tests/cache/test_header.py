@@ -332,7 +332,7 @@ class TestOpening:
         def refused(*_: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "open", refused)
+        monkeypatch.setattr("evseq.cache.opening.os.open", refused)
 
         with pytest.raises(damage.NotReadable) as caught:
             inspect_header(path)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pytest
 
-from evseq.cache.damage import NotWritable
+from evseq.cache.damage import IsALink, NotAFile, NotWritable
 from evseq.cache.replacing import replacing
 
 HALFWAY = """
@@ -230,3 +230,30 @@ def test_where_the_filesystem_has_no_locks_files_are_written_and_nothing_is_swep
         file.write(b"new")
 
     assert ((tmp_path / "file").read_bytes(), leftovers(tmp_path)) == (b"new", [tmp_path / ".evseq-1-2.tmp"])
+
+
+def test_a_link_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "file").symlink_to("real")
+
+    with pytest.raises(IsALink) as caught, replacing(tmp_path / "file") as file:
+        file.write(b"new")
+
+    assert str(caught.value) == (
+        f"{tmp_path}/file: a link to real, which a file would replace\n"
+        "  help: name the file that it leads to, or put the file itself there"
+    )
+    assert ((tmp_path / "file").is_symlink(), (tmp_path / "real").read_bytes()) == (True, b"old")
+    assert leftovers(tmp_path) == []
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file")
+
+    with (
+        pytest.raises(NotAFile, match="not a regular file, and not to be replaced by one"),
+        replacing(tmp_path / "file"),
+    ):
+        pass
+
+    assert (tmp_path / "file").is_fifo()

@@ -46,6 +46,16 @@ def test_a_rule_is_left_out_without_its_capability() -> None:
     assert conformance.check(Shy(session=BeamLeavesValues), rules=(BY_NAME["beam"],)) == ()
 
 
+def test_an_engine_without_an_exact_cache_kind_does_not_conform_unread() -> None:
+    class Inexact(Loader):
+        def describe(self) -> Description:
+            described = super().describe()
+            kinds = tuple(kind for kind in described.caches if kind not in described.exact)
+            return replace(described, caches=kinds)
+
+    assert [breach.rule for breach in conformance.check(Inexact())] == ["kinds"]
+
+
 def test_a_breach_names_rule_cache_evidence_and_next_step() -> None:
     breach = breaches("layout", Loader(engine=TakesAnyLayout))[0]
     assert str(breach) == (

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evseq.cache.damage import IsALink
 from evseq.golden.ledger import Action, Entry, Figures, Ledger, LedgerError, append
 from evseq.golden.terms import Limits, Relation
 
@@ -255,7 +256,7 @@ class TestTampering:
         path.mkdir(parents=True)
         with pytest.raises(LedgerError) as caught:
             Ledger.read(path)
-        assert str(caught.value) == f"{path}: cannot be read: Is a directory\n  help: check its permissions"
+        assert str(caught.value) == f"{path}: not a regular file\n  help: name the file itself"
 
 
 class TestWords:
@@ -308,3 +309,38 @@ def test_a_key_that_is_said_twice_is_told(tmp_path: Path) -> None:
         Ledger.read(path)
 
     assert str(refused.value).startswith(f"{path}:3: the key 'reason' is said twice\n  help: ")
+
+
+def test_a_linked_ledger_stays_a_link(tmp_path: Path) -> None:
+    append(tmp_path / "real.yaml", entry("v1"))
+    (tmp_path / "LEDGER.yaml").symlink_to("real.yaml")
+    before = (tmp_path / "real.yaml").read_bytes()
+
+    with pytest.raises(IsALink, match=r"a link to real\.yaml, which a file would replace"):
+        append(tmp_path / "LEDGER.yaml", entry("v2"))
+
+    assert ((tmp_path / "LEDGER.yaml").is_symlink(), (tmp_path / "real.yaml").read_bytes()) == (True, before)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- [[[[x]]]]\n", ":1: nested more than 4 deep\n"),
+        ("- &all [x]\n- *all\n", ":1: a reference, 'all': no ledger has one\n"),
+        ("- ? [a]\n  : b\n", ":1: a key that is no word\n"),
+    ],
+)
+def test_what_could_fill_a_memory_is_refused_before_it_is_built(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "LEDGER.yaml").write_text(text)
+
+    with pytest.raises(LedgerError) as caught:
+        Ledger.read(tmp_path / "LEDGER.yaml")
+
+    assert str(caught.value).startswith(f"{tmp_path}/LEDGER.yaml{message}")
+
+
+def test_a_name_that_leads_out_of_the_folder_is_no_revision(three: Path) -> None:
+    three.write_text(three.read_text().replace("revision: v2", "revision: ../../v2"))
+
+    with pytest.raises(LedgerError, match=r"revision: value error, name '\.\./\.\./v2': is no name of a folder"):
+        Ledger.read(three)

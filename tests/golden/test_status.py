@@ -11,7 +11,9 @@ from evseq.cache.damage import NotWritable
 from evseq.golden.acceptance import accept
 from evseq.golden.candidate import Candidate, Change
 from evseq.golden.choice import chosen
-from evseq.golden.ledger import Action, Ledger, LedgerError
+from evseq.golden.golden import Golden
+from evseq.golden.ledger import Action, Ledger, LedgerError, append
+from evseq.golden.reader import Reader
 from evseq.golden.refusals import Refused
 from evseq.golden.root import Place, Root
 from evseq.golden.status import Status, prune, status
@@ -116,8 +118,10 @@ class TestStatus:
         )
 
     @pytest.mark.parametrize("half", [Root.candidate, Root.sidecar])
-    def test_half_a_candidate(self, tidy: Root, make_candidate: Make, half: Callable[[Root, Place], Path]) -> None:
-        make_candidate(tidy)
+    def test_half_a_candidate(
+        self, tidy: Root, make_candidate: Make, make_golden: Callable[..., Golden], half: Callable[[Root, Place], Path]
+    ) -> None:
+        make_candidate(tidy, golden=make_golden(by=1.0))
         half(tidy, ONE).unlink()
         assert problems(tidy) == (
             (
@@ -231,3 +235,45 @@ class TestPrune:
         with pytest.raises(NotWritable, match=r"two.safetensors: cannot be removed: "):
             self.ask(tidy, delete=True)
         assert Ledger.read(tidy.ledger("small")).seal("v1", "two")
+
+
+class TestStopped:
+    """An acceptance that stopped after its entry: the golden still lies where the candidate was."""
+
+    @pytest.fixture
+    def stopped(self, tidy: Root, make_candidate: Make, make_golden: Callable[..., Golden]) -> Root:
+        candidate = make_candidate(tidy, golden=make_golden(by=1.0))
+        before = Ledger.read(tidy.ledger("small")).entries[-1]
+        entry = before.model_copy(update={"scripts": {"one": candidate.seal}, "entry": ""})
+        append(tidy.ledger("small"), entry)
+        return tidy
+
+    def test_it_is_told_with_what_finishes_it(self, stopped: Root) -> None:
+        assert problems(stopped) == (
+            (
+                f"{stopped.candidate(ONE)}: was accepted, and that stopped before its files had moved: `evseq golden "
+                "accept` finishes it"
+            ),
+        )
+
+    def test_the_accepted_one_is_read_where_it_lies(self, stopped: Root) -> None:
+        seal = Ledger.read(stopped.ledger("small")).seal("v1", "one")
+
+        assert Reader().read(stopped, ONE, seal).seal == seal
+
+    def test_accepting_finishes_it_without_another_entry(self, stopped: Root) -> None:
+        accept(stopped, [ONE], reason="the same", environment={}, today=dt.date(2026, 3, 2))
+
+        assert problems(stopped) == ()
+
+
+def test_what_a_link_leads_to_elsewhere_is_told_and_not_read(tidy: Root, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tidy.folder / "other").symlink_to(tmp_path / "elsewhere")
+
+    assert problems(tidy) == (
+        (
+            f"{tidy.folder}/other: a link to {tmp_path}/elsewhere, out of {tidy.folder}, is not followed: put the file "
+            "itself there instead of a link"
+        ),
+    )

@@ -32,11 +32,19 @@ class TestUrl:
             f"{raw!r} is no URL that names can be added to\n  help: write protocol://place, such as s3://bucket/evseq"
         )
 
-    def test_a_password_is_refused_and_not_shown(self) -> None:
+    @pytest.mark.parametrize(
+        ("raw", "said"),
+        [
+            ("ftp://me:s@cret@host/goldens", "ftp://...@host/goldens"),
+            ("https://token@host/goldens", "https://...@host/goldens"),
+            ("zip::ftp://me:secret@host/a::s3://bucket/b", "zip::ftp://...@host/a::s3://bucket/b"),
+        ],
+    )
+    def test_a_password_is_refused_and_not_shown(self, raw: str, said: str) -> None:
         with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is the expectation
-            store_url("ftp://me:s@cret@host/goldens")
+            store_url(raw)
         assert str(error.value) == (
-            "'ftp://me:...@host/goldens' holds a password, which reports would show\n"
+            f"{said!r} holds a password or a token, which reports would show\n"
             "  help: keep it where the package of the protocol looks for it, such as its own environment variables"
         )
 

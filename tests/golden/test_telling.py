@@ -71,7 +71,7 @@ class TestWhole:
     def test_a_golden_that_is_not_the_accepted_one_is_told(self, root: Root) -> None:
         place = adopt(root)
         root.golden(place).unlink()
-        told = whole(review(root, propose(root, change=Change.CHANGED)))
+        told = whole(review(root, propose(root, (0, 1, 2.5), change=Change.CHANGED)))
         assert "\n  not compared: the golden of small/v1/crop is not the one that was accepted\n  3 hist" in told
 
     def test_a_new_form(self, root: Root) -> None:

@@ -198,8 +198,8 @@ class TestDamaged:
         assert cases[0].notes == (
             Note(
                 kind="witness",
-                message=f"{file}: not what a witness says: Invalid JSON: EOF while parsing an object at line 1 "
-                "column 1; --update-witness writes it anew",
+                message=f"{file}: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+                "; --update-witness writes it anew",
             ),
         )
 

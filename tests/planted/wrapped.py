@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evseq.engines.registry import find
 from evseq.faults.broken import BrokenSession
 from evseq.faults.fault import Area, FaultyLoader, fault
 from evseq.verdict.result import Check
+
+NOTED: set[str] = set()
+"""What sessions were asked for; a test empties it first."""
 
 
 @fault(
@@ -15,7 +20,11 @@ from evseq.verdict.result import Check
     shows={"reference:full": {}},
 )
 class Nothing(BrokenSession):
-    """Nothing is wrong."""
+    """Nothing is wrong, and what is asked for is noted."""
+
+    def __getattribute__(self, name: str) -> Any:
+        NOTED.add(name)
+        return super().__getattribute__(name)
 
 
 def healthy() -> FaultyLoader:

@@ -57,6 +57,13 @@ def test_the_layer_is_told() -> None:
     assert moved(seen(layer(), layer(seed=2)), seen(layer(), changed)) == [(1, 1, 2)]
 
 
+def test_a_layer_that_is_gone_is_no_equal_cache() -> None:
+    other = LayerView(keys=layer().keys[:, :1], values=layer().values[:, :1], positions=POSITIONS)
+
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        moved(seen(layer(), other), seen(layer()))
+
+
 def test_the_sign_of_zero_is_seen() -> None:
     zeros = _with(layer(), "keys", torch.zeros(ROWS, HEADS, SLOTS, DIM))
     negative = _with(layer(), "keys", torch.zeros(ROWS, HEADS, SLOTS, DIM).neg())

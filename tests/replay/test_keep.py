@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ import pytest
 import torch
 
 from evseq import pipeline
+from evseq.cache.damage import FactsDamaged
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import SealedKind, open_sealed, seal
 from evseq.errors import CacheError
+from evseq.golden.root import NameRefused
+from evseq.golden.terms import Terms
 from evseq.verdict.result import Outcome, Result
 from playing import played, script
 
@@ -193,6 +197,50 @@ class TestDamaged:
         rewritten(file, cases="none")
 
         assert error(file).startswith(f"{file}: facts: not what this evseq writes: ")
+
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            (lambda case: case["fed"][0].update(step=99), "ValueError: case 0: fed: step 99 of 2"),
+            (lambda case: case["fed"][0].update(step=-1), "ValueError: case 0: fed: step -1 of 2"),
+            (lambda case: case["fed"][0].update(nodes=[1, 2, 2]), "case 0: fed: not what step 1 feeds"),
+            (lambda case: case["fed"][0].update(rows=["a"]), "case 0: fed: not what step 1 feeds"),
+            (lambda case: case["fed"].append(dict(case["fed"][0])), "KeyError: 'case.0.fed.1'"),
+            (lambda case: case["probed"][0].update(group=7), "case 0: probed: not what step 1 must read"),
+            (lambda case: case["failures"].append({"step": 5, "session": "x", "error": "y"}), "failures: step 5 of 2"),
+            (lambda case: case.update(seconds="long"), "ValidationError: "),
+            (lambda case: case.update(peak_cache_bytes=1 << 70), "ValueError: a number beyond 64 bits"),
+            (lambda case: case.update(shown=None), "ValidationError: "),
+        ],
+    )
+    def test_observations_that_no_run_makes(
+        self, file: Path, change: Callable[[dict[str, Any]], None], told: str
+    ) -> None:
+        sealed = open_sealed(file, kind=SealedKind.RECORDING)
+        cases = json.loads(sealed.tensors["facts"].numpy().tobytes())["cases"]
+        change(cases[0])
+        rewritten(file, cases=cases)
+
+        with pytest.raises(FactsDamaged) as raised:
+            pipeline.judge(file)
+
+        assert told in str(raised.value)
+        assert str(raised.value).endswith("help: record the run again, or judge it with the evseq that recorded it")
+
+    def test_logits_of_another_vocabulary(self, file: Path) -> None:
+        sealed = open_sealed(file, kind=SealedKind.RECORDING)
+        tensors = {name: tensor.clone() for name, tensor in sealed.tensors.items()}
+        tensors["case.0.fed.0"] = torch.zeros(3, 65, dtype=torch.float64)
+        seal(file, kind=SealedKind.RECORDING, identity=sealed.identity, tensors=tensors, scalars=sealed.scalars)
+
+        assert "fed: torch.float64 (3, 65), expected floats (3, 64)" in error(file)
+
+    def test_a_golden_elsewhere_is_not_looked_for(self, file: Path) -> None:
+        golden = {"model": "..", "revision": "../..", "identity": {"weights.source": "ab"}, "required": True}
+        rewritten(file, golden=golden)
+
+        with pytest.raises(NameRefused, match=r"model '\.\.': is no name of a folder"):
+            pipeline.judge(file, goldens=Terms(root=file.parent))
 
     def test_a_script_that_is_planned_otherwise_by_now(self, file: Path) -> None:
         rewritten(file, script="evseq: 1\nname: case\nabout: A test.\nrows: {a: [1, 2]}\nevents: [{prefill: [a]}]\n")

@@ -104,6 +104,7 @@ class TestJsonLines:
             "seconds": 1.25,
             "unjudged": [],
             "candidates": [],
+            "unwritten": [],
             "interrupted": False,
             "cancelled": [],
             "lost": [],

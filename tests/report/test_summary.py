@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evseq.report.summary import last_line, notes, unsupported, verdict
+from evseq.report.summary import last_line, notes, unsupported, unwritten, verdict
 from evseq.verdict.result import Case, ErrorRatio, Finding, Margin, Note, Result, Witnessed
 
 
@@ -167,3 +167,19 @@ class TestLastLine:
     def test_interrupted(self, result: Result, failed: Case, passed: Case) -> None:
         stopped = replace(result, cases=(passed, failed), interrupted=True)
         assert last_line(stopped) == "INTERRUPTED: 2 cases judged, 1 failed, 0 cancelled, 1.2 s on 1 thread"
+
+
+class TestUnwritten:
+    def test_nothing_is_said_where_all_was_written(self, result: Result) -> None:
+        assert unwritten(result) == []
+
+    def test_each_file_is_told_with_its_reason_and_the_verdict_stays(self, result: Result) -> None:
+        told = "kept/a: cannot be written: No space left on device\n  help: check the room on its disk"
+        full = replace(result, unwritten=(told,))
+
+        assert unwritten(full) == [
+            "not written: 1 file",
+            "  kept/a: cannot be written: No space left on device",
+            "    help: check the room on its disk",
+        ]
+        assert last_line(full) == "NOT WRITTEN: 1 file; 1 case judged, none failed, 1.2 s on 1 thread"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evseq.errors import UsageError
 from evseq.part import ScriptResult
 from evseq.report.jsonl import JsonLines
 from evseq.report.terminal import Terminal, Verbosity
@@ -72,3 +73,25 @@ class TestWatchers:
         with Watchers(Terminal(verbosity=Verbosity.QUIET), file) as watch:
             watch.report(result)
         assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 2
+
+    def test_a_view_that_fails_is_told_no_more_and_keeps_nothing_from_the_others(
+        self, passed: Case, result: Result
+    ) -> None:
+        heard, failing = Heard(), Failing()
+
+        with Watchers(failing, heard) as watch:
+            watch.planned(1)
+            watch.finished(passed)
+            watch.finished(passed)
+            with pytest.raises(UsageError, match=r"run\.jsonl: cannot be written"):
+                watch.report(result)
+
+        assert failing.told == ["planned 1", "close"]
+        assert heard.told[-2:] == ["report PASSED", "close"]
+
+
+class Failing(Heard):
+    """A file on a disk that is full."""
+
+    def finished(self, case: Case) -> None:
+        raise UsageError("run.jsonl: cannot be written: No space left on device")

@@ -82,6 +82,13 @@ class TestSolo:
             "case.evseq.yaml:11:5: prefill: solo: a row replayed alone raised EngineError: one row alone is refused"
         ]
 
+    def test_what_was_refused_out_loud_is_not_asked_of_a_row_alone(self) -> None:
+        rolled = "  - fork: {as: other}\n  - crop: {by: 1, expect: loud}\n  - append: {next: 1}\n"
+        result = played(f"{FED}{rolled}  - append: {{next: 2, on: other}}\n", "reference:full", only={})
+
+        assert lines(result) == []
+        assert {case.outcome for case in result.cases} == {Outcome.PASSED}
+
     def test_a_coarser_dtype_may_be_a_step_of_the_rounding_off(self) -> None:
         evidence = observed(FED, "reference:full", only=COARSE)
         fed = evidence.recording.fed[-1]

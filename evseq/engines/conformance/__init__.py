@@ -72,13 +72,24 @@ class Nonconformance:
         return f"{self.rule} (cache {self.cache!r}): {self.message}\n  help: {self.help}"
 
 
+NOTHING_EXACT = Nonconformance(
+    rule="kinds",
+    cache="",
+    message="no cache kind promises to be exact, so most rules have nothing to read",
+    help="describe one that is, such as a cache that keeps keys and values as they were computed",
+)
+
+
 def check(loader: Loader, *, dtype: Dtype | None = None, rules: tuple[Rule, ...] = RULES) -> tuple[Nonconformance, ...]:
     """Return every breach of a rule, in the order of `rules`; nothing if the engine conforms.
 
     `dtype` is the deciding one unless given. In half precision only gross faults show. Rules that need a capability
-    which the engine does not declare are left out.
+    which the engine does not declare are left out. Of cache kinds only exact ones are read: a truth of their own, or
+    none at all, is no rule's to know.
     """
     description = loader.describe()
+    if not description.exact:
+        return (NOTHING_EXACT,)
     options = {name: words[0] for name, words in description.options.items()}
     engine = loader.load(dtype or description.deciding.dtype, options)
     broken: list[Nonconformance] = []

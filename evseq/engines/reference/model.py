@@ -44,6 +44,13 @@ class Scale(nn.Module):
         return scaled.to(hidden.dtype)
 
 
+class Linear(nn.Linear):
+    """A linear map whose weights are loaded later: first ones would take as long as all the rest of loading."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing."""
+
+
 class Mix(nn.Module):
     """The feed-forward block: each token alone."""
 
@@ -51,9 +58,9 @@ class Mix(nn.Module):
         super().__init__()
         bias = config.norm is Norm.LAYER
         gated = config.feed_forward is FeedForward.GATED
-        self.gate = nn.Linear(config.hidden, config.width, bias=bias) if gated else None
-        self.up = nn.Linear(config.hidden, config.width, bias=bias)
-        self.down = nn.Linear(config.width, config.hidden, bias=bias)
+        self.gate = Linear(config.hidden, config.width, bias=bias) if gated else None
+        self.up = Linear(config.hidden, config.width, bias=bias)
+        self.down = Linear(config.width, config.hidden, bias=bias)
 
     def forward(self, hidden: Float[Tensor, "*row query hidden"]) -> Float[Tensor, "*row query hidden"]:
         """Return what the block adds."""
@@ -71,10 +78,10 @@ class Block(nn.Module):
         bias = config.norm is Norm.LAYER
         cached = layer.kv_heads * layer.head_dim
         self.attention_norm = Scale(config)
-        self.queries = nn.Linear(config.hidden, config.hidden, bias=bias)
-        self.keys = nn.Linear(config.hidden, cached, bias=bias)
-        self.values = nn.Linear(config.hidden, cached, bias=bias)
-        self.out = nn.Linear(config.hidden, config.hidden, bias=bias)
+        self.queries = Linear(config.hidden, config.hidden, bias=bias)
+        self.keys = Linear(config.hidden, cached, bias=bias)
+        self.values = Linear(config.hidden, cached, bias=bias)
+        self.out = Linear(config.hidden, config.hidden, bias=bias)
         self.mix_norm = Scale(config)
         self.mix = Mix(config)
 
@@ -159,7 +166,7 @@ class Decoder(nn.Module):
         self.places = _table(config.max_positions or 0, config.hidden) if learned else None
         self.blocks = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = Scale(config)
-        self.head = nn.Linear(config.hidden, config.vocab, bias=False)
+        self.head = Linear(config.hidden, config.vocab, bias=False)
 
     def forward(
         self,

@@ -80,7 +80,7 @@ def describe(
     """Describe the decoder `config` stands for.
 
     `attention` fixes the kernel; `text` and `fresh` say whether there is a tokenizer and whether another process can
-    open the target. Raise `TargetError` for a decoder whose cache is more than keys and values.
+    open the target. Raise `TargetError` for a decoder that cannot be replayed right, and for a kernel it does not have.
     """
     decoder = config.get_text_config(decoder=True)
     types, sizes = get_layer_types_and_kwargs(decoder)

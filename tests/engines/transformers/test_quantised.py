@@ -15,7 +15,8 @@ from evseq.engines.transformers.engine import TransformersEngine
 from evseq.engines.transformers.session import TransformersSession
 from evseq.errors import EngineError
 from evseq.geometry import Dtype, Layer, Layout, Promise
-from playing import lines, played
+from evseq.verdict.accounting import accounting
+from playing import lines, observed, played
 
 pytest.importorskip("optimum.quanto")
 
@@ -163,6 +164,19 @@ def test_halved_bits_are_what_opens_while_they_are_changed(engine: TransformersE
         session.prefill(batch([5, 9], [3, 1], start=0))
 
     assert (key, session.quantisation["bits"], filled(engine).quantisation["bits"]) == ("bits", 2, 4)
+
+
+def test_a_cache_that_packs_nothing_is_a_finding() -> None:
+    text = "rows: {a: [1, 2, 3, 4, 5]}\narms: {cache: [quantised]}\nevents:\n  - prefill: [a]\n"
+    evidence = observed(text, "transformers:new/llama")
+    (probed,) = evidence.recording.probed
+    whole = 5 * 2 * 2 * 2 * 16 * 8  # tokens, layers, keys and values, heads of 16, float64
+
+    assert list(accounting(evidence)) == []
+    evidence.recording.probed[0] = replace(probed, probe=replace(probed.probe, cache_bytes=whole))
+    assert [finding.message for finding in accounting(evidence)] == [
+        "cache bytes: 5120, expected less than 5120",
+    ]
 
 
 @pytest.mark.parametrize(
