@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from evseq.audit.reach import reached
+from evseq.audit.reach import one_sided, reached
 from evseq.audit.scripts import scripts
 from evseq.engines.registry import find
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
 from evseq.pipeline import Run
+from evseq.replay.oracle import Known
 from evseq.script.cases import CaseArms
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
@@ -33,7 +34,7 @@ class Trial:
     Each script that comes upon what is broken plays one case, in those of its arms that show the fault. The script that
     the catalogue names, and all of them where nothing else catches it, go on until every value of every arm was met:
     `thorough` lets all do so at once. `full` plays every case. `beside` are dtypes in which the likeliest of the
-    scripts that caught it are played again; `full` plays all of those.
+    scripts that caught it are played again, likewise; `full` plays all of those.
     """
 
     fault: str
@@ -124,10 +125,14 @@ def _engines() -> frozenset[str]:
     return frozenset(target.partition(":")[0] for fault in FAULTS.values() for target in fault.shows)
 
 
-def tried(trial: Trial, running: Run) -> Tried:
-    """Try it. Raises TargetError where the target cannot be opened, ScriptError."""
+def tried(trial: Trial, running: Run, *, known: Known) -> Tried:
+    """Try it; what the target's healthy uncached side says may be `known`, and is added to.
+
+    Raises TargetError where the target cannot be opened, ScriptError.
+    """
     fault = FAULTS[trial.fault]
     target = running.target(f"{trial.target}+{trial.fault}")
+    target.known = known if one_sided(fault) else None
     dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
     plays = {
         script.name: _Play(script, trial, running, dtype)
@@ -175,7 +180,7 @@ def _likeliest(fault: Fault, reds: Sequence[Red]) -> list[Script]:
 def _seen(script: Script, trial: Trial, running: Run, dtype: str) -> Red | None:
     """Return what of a script catches a fault in another dtype, its own or not."""
     play = _Play(script, trial, running, dtype)
-    play.on(thorough=True)
+    play.on(thorough=script.name == FAULTS[trial.fault].catches.script)
     return play.red
 
 

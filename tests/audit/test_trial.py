@@ -141,6 +141,18 @@ class TestFault:
         assert red.check is Check.GOLDEN
 
 
+class TestBench:
+    def test_what_one_fault_made_known_changes_nothing_for_the_next(self) -> None:
+        drift = Trial(fault="slow-drift", target=FULL, arms={}, scripts=("half-precision", "tile-edges"))
+        other = Trial(fault="cached-calls-move-uncached", target=FULL, arms={}, scripts=("half-precision",))
+        with bench(threads=1, goldens=Terms()) as attempts:
+            first, moved, again = attempts(drift), attempts(other), attempts(drift)
+
+        assert first == again
+        assert isinstance(moved, Tried)
+        assert [red.check for red in moved.reds] == [Check.REFERENCE]
+
+
 class TestHealthy:
     def test_a_healthy_target_is_silent_and_its_largest_share_is_told(self) -> None:
         ended = attempt(Healthy(target=FULL, scripts=("half-precision",)))
