@@ -194,6 +194,7 @@ class _Play:
         chosen = sorted(running.selected(self._script, self._text), key=partial(_apart, trial.arms))
         few = _few(chosen)
         self._parts = (chosen,) if trial.full else (few[:1], few[1:])
+        self._rest = [] if trial.full else [case for case in chosen if case not in few]
         self._cases: list[Case] = []
 
     @property
@@ -216,6 +217,8 @@ class _Play:
         for part in self._parts:
             if part and not self.red and (thorough or not self.played):
                 self._cases += self._running.run_script(self._script, self._text, part).cases
+        if self._rest and not self.played:  # values of two arms may be impossible together, whichever each is
+            self._cases += self._running.run_script(self._script, self._text, self._rest).cases
 
 
 def _few(cases: Sequence[CaseArms]) -> list[CaseArms]:

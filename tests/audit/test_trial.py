@@ -106,6 +106,11 @@ class TestFault:
         assert [red.script for red in ended.reds] == ["half-precision", "refused-salt"]
         assert ended.cases == 2
 
+    def test_values_that_are_impossible_together_are_passed_over(self) -> None:
+        ended = tried("guard-without-cache-kind", "refused-buffers")
+
+        assert ended.as_named
+
     def test_every_value_of_each_arm_is_met_and_in_full_every_pair(self) -> None:
         few = tried("tile-edge-unseen", "chunk-splits-padded")
         whole = tried("tile-edge-unseen", "chunk-splits-padded", full=True)
