@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 import termios
@@ -135,8 +136,9 @@ def test_a_person_at_a_terminal(root: Root, tmp_path: Path) -> None:
 
 
 def until(terminal: int, words: str) -> str:
-    """Read a terminal up to these words."""
+    """Read a terminal up to these words, which come within a minute or not at all."""
     told = ""
     while words not in told:
+        assert select.select([terminal], [], [], 60)[0], f"{words!r} is not in {told!r}"
         told += os.read(terminal, 1024).decode()
     return told

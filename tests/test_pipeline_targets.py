@@ -162,7 +162,7 @@ class TestUnsupported:
 
         assert str(refused.value) == (
             "only: no target and no script has cache=growin\n"
-            "  help: did you mean 'growing'? targets offer growing, fixed, ring"
+            "  help: did you mean 'growing'? targets offer growing, fixed, ring, quantised, streaming, blocks"
         )
 
     def test_an_engine_that_numbers_tokens_itself_is_seen_to_repeat_itself(self) -> None:

@@ -9,6 +9,7 @@ from evseq.faults import (
     beam,
     both,
     chunk,
+    combined,
     crop,
     dtype,
     fork,
@@ -56,6 +57,7 @@ ROOMS = (
     memory,
     rows,
     order,
+    combined,
     both,
 )
 

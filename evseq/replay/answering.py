@@ -92,7 +92,8 @@ def _go_on(stage: Stage, live: Live, step: st.Load, tokens: Mapping[str, int]) -
 
 def _begin(stage: Stage, step: st.Load, whole: st.Feed) -> None:
     """Feed a whole request of which nothing is reused."""
-    live = stage.opened(stage.engine.open(stage.plan.layouts[step.group]), stage.engine, step.group)
+    layout = replace(stage.plan.layouts[step.group], rows=len(whole.rows))  # as many as there are by now
+    live = stage.opened(stage.engine.open(layout), stage.engine, step.group)
     stage.live[step.session] = live
     stage.feed(live, whole)
 

@@ -61,7 +61,7 @@ def _look_at(desk: Desk, number: int, events: Sequence[ev.Event]) -> None:
     match event:
         case ev.BeamSelect() | ev.Crop() | ev.Speculate() | ev.Retire() | ev.Join():
             name = desk.resolved(event.on)
-            follower = next((other for other in later if _is_on(other, {name}, desk)), None)
+            follower = next((one for one in later if _is_on(one, {name}, desk) or _takes(one, name, desk)), None)
             if follower is None or (isinstance(follower, ev.Drop) and follower.keep is None):
                 help = f"append to it or probe it: `append: {{next: 1, on: {name}}}`"
                 _note(desk, number, f"session {name!r} is neither fed nor probed afterwards", help)
@@ -136,6 +136,11 @@ def _is_on(event: ev.Event, names: Container[str], desk: Desk) -> TypeGuard[_OnO
     return isinstance(event, _OnOne) and desk.resolved(event.on) in names
 
 
+def _takes(event: ev.Event, name: str, desk: Desk) -> bool:
+    """Tell whether an event asks for reuse of the live session of that name."""
+    return isinstance(event, ev.Reuse) and event.from_ is not None and desk.resolved(event.from_) == name
+
+
 def _opens(desk: Desk, event: ev.Event, name: str) -> bool:
     """Tell whether an event opens a session of that name; a refused reload opens none."""
     match event:
@@ -165,7 +170,7 @@ def _saved(desk: Desk, name: str, later: Iterable[ev.Event]) -> bool:
     """Tell whether a session, or a fork of it, is saved, reused or left to a pool, so that its request is compared."""
     names = {name}
     for event in later:
-        if isinstance(event, ev.Reuse) and event.from_ is not None and desk.resolved(event.from_) in names:
+        if any(_takes(event, one, desk) for one in names):
             return True
         if _is_on(event, names, desk):
             match event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,10 @@ FULL = "File too large\n  help: check the folder's permissions and the room on i
 
 def told(*arguments: str | Path) -> list[str]:
     """Return the lines a script prints that must end well."""
-    done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=os.environ | paths, stdout=subprocess.PIPE, text=True, check=True
+    )
     return done.stdout.splitlines()
 
 

@@ -39,6 +39,24 @@ ELSEWHERE = f"""\
   - append: {{next: 1, on: there}}
 """
 
+GROWN = f"""\
+{ROWS}events:
+  - prefill: {{rows: {{a: 5, b: 2}}}}
+  - beam-select: {{x: a, y: b, z: a}}
+  - append: {{ids: {{x: [1], y: [2], z: [3]}}}}
+  - mutate-prefix-token: {{row: x, index: 2, token: 17}}
+  - reuse: {{from: main, as: again, expect: {{reused: {{most: 11}}}}}}
+  - append: {{ids: {{x: [4], y: [5], z: [6]}}, on: again}}
+  - retire: {{rows: [x, y]}}
+  - mutate-prefix-token: {{row: z, index: 2, token: 17}}
+  - reuse: {{from: main, as: alone, expect: {{reused: {{most: 2}}}}}}
+  - append: {{ids: {{z: [7]}}, on: alone}}
+""".replace("  c: {random: {length: 8, seed: 3}}\n", "")
+
+
+def test_what_is_not_reused_of_a_batch_is_fed_to_as_many_rows_as_it_has_by_then() -> None:
+    assert first(played(GROWN, "transformers:new/llama")) == ""
+
 
 def test_a_healthy_engine_is_green_and_every_drafted_token_is_observed() -> None:
     recording = recorded(BATCH, "reference:window")

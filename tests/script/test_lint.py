@@ -18,6 +18,7 @@ LAST = ("serialize: {to: saved, on: twin}", "reload: {from: saved}", "probe")
         ["crop: {by: 1}", "beam-select: {x: a}", "probe"],
         ["crop: {by: 1}", "fork: {as: twin}", "append: {next: 1, on: twin}", "drop"],
         ["crop: {by: 1}", *SAVED],
+        ["crop: {by: 1}", "reuse: {from: main, as: twin}", "append: {next: 1, on: twin}"],
         ["crop: {by: 1}", "drop: {keep: buffers}", "prefill: [b]"],
         ["serialize: {to: saved}", "reload: {from: saved, expect: invalid}"],
         [*SAVED, "drop: {keep: buffers}", "append: {ids: {a: [1]}, on: again}", "prefill: [b]"],

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evseq.cache.fields import FIELDS
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check
 
@@ -60,15 +61,18 @@ def test_a_check_is_back_afterwards(tool: Any) -> None:
     assert list(CHECKS) == before
 
 
-def test_a_field_out_of_the_comparison_turns_its_script_red(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    script = next(script for name, script in tool.field_pairs() if name == "prefix.tokens")
+def test_a_field_out_of_the_comparison_turns_its_script_red(tool: Any) -> None:
+    pair = next(pair for pair in tool.field_pairs() if pair[0] == "prefix.tokens")
 
-    assert tool.prove_field("prefix.tokens", script)
-    assert capsys.readouterr().out == (
-        f"holds  prefix.tokens in {script.name}: as it is nothing is found; without it reload: refusal\n"
-    )
+    proof = tool.prove_field(pair)
+
+    assert proof.holds
+    assert (proof.intact, proof.without) == ("nothing is found", ("reload", Check.REFUSAL))
 
 
-def test_a_field_that_nobody_expects_to_be_refused_is_told(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tool.prove_field("salt", None)
-    assert capsys.readouterr().out == "       salt: no script of the suite expects it to be refused\n"
+def test_every_field_has_a_script_that_expects_it_to_be_refused(tool: Any) -> None:
+    assert {name for name, script, _ in tool.field_pairs() if script is not None} == set(FIELDS)
+
+
+def test_a_field_that_nobody_expects_to_be_refused_holds_nothing(tool: Any) -> None:
+    assert not tool.prove_field(("salt", None, {})).holds

@@ -50,6 +50,9 @@ HYBRID = frozenset({"hybrid", "hybrid_sliding"})
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """How configurations say that a router chooses among experts."""
 
+OWN_CACHE = frozenset({"minimax"})
+"""Model types whose forward takes no cache but one of a class of its own."""
+
 UNMASKABLE = frozenset({Capability.TRAILING, Capability.HOLES, Capability.RAGGED})
 """What recurrent layers cannot do: the library multiplies masked columns by zero, and a zero still moves a state that
 tokens are in; of a column fed alone it does not look at the mask at all."""
@@ -147,6 +150,8 @@ def _refuse(config: PreTrainedConfig, model: type[PreTrainedModel], types: set[s
         reason = f"it has layers of type {', '.join(strange)}; evseq knows {known}"
     elif getattr(config.get_text_config(decoder=True), "kv_lora_rank", None) is not None:
         reason = "its keys and values are compressed (multi-head latent attention), of another shape than its heads"
+    elif config.model_type in OWN_CACHE:
+        reason = "its forward takes no cache but one of a class of its own"
     elif getattr(config, "quantization_config", None) is not None:
         reason = "its weights are quantised, there is nothing to compute the truth from"
     elif "position_ids" not in _words(model) and not _counts_mask(config):

@@ -42,6 +42,9 @@ RESIDUAL = 4
 LARGEST_GROUP = 64
 """The library's default; a group never leaves a token's head, so that neither rows nor odd lengths share one."""
 
+LEAST_GROUP = 4
+"""The smallest group whose scale and zero point take less room than its codes save, in every number format."""
+
 ENVELOPE = 0.75
 """Largest distance from the uncached forward, as a share of the largest logit. Healthy new models come to 0.3."""
 
@@ -57,9 +60,15 @@ def missing(layers: tuple[Layer, ...]) -> str | None:
     """Return why a decoder of these layers has no quantised cache here, or None."""
     if any(layer.window is not None or layer.recurrent for layer in layers):
         return "transformers quantises caches of full attention alone"
+    if (group := _group(layers)) < LEAST_GROUP:
+        return f"heads of {layers[0].head_dim} numbers are rounded in groups of {group}, and nothing is saved by that"
     if not is_optimum_quanto_available():
         return f"{PACKAGE} is not installed: pip install 'evseq[quantised]'"
     return None
+
+
+def _group(layers: tuple[Layer, ...]) -> int:
+    return math.gcd(LARGEST_GROUP, *(layer.head_dim for layer in layers))
 
 
 def kind_of(layers: tuple[Layer, ...]) -> CacheKind:
@@ -74,7 +83,7 @@ def kind_of(layers: tuple[Layer, ...]) -> CacheKind:
         quantisation=(
             ("backend", f"quanto {version(PACKAGE)}"),
             ("bits", BITS),
-            ("group", math.gcd(LARGEST_GROUP, *(layer.head_dim for layer in layers))),
+            ("group", _group(layers)),
             ("residual", RESIDUAL),
         ),
         envelope=ENVELOPE,

@@ -107,6 +107,7 @@ def test_a_kernel_the_model_lacks_is_refused() -> None:
             "deepseek_v3",
             "its keys and values are compressed (multi-head latent attention), of another shape than its heads",
         ),
+        ("minimax", "its forward takes no cache but one of a class of its own"),
         ("marian", "it has an encoder, evseq replays decoders"),
     ],
 )

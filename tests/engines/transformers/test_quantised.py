@@ -67,6 +67,13 @@ def test_windows_have_none_and_say_why() -> None:
     )
 
 
+def test_heads_whose_groups_are_too_small_to_save_anything_have_none() -> None:
+    assert quantised.missing((Layer(kv_heads=1, head_dim=6),)) == (
+        "heads of 6 numbers are rounded in groups of 2, and nothing is saved by that"
+    )
+    assert quantised.missing((Layer(kv_heads=1, head_dim=20),)) is None
+
+
 def test_without_the_package_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantised, "is_optimum_quanto_available", lambda: False)
 

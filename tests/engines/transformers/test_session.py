@@ -174,4 +174,4 @@ def test_positions_beyond_a_learned_table_are_refused(
 def test_an_unknown_cache_kind_is_refused(engine: Callable[..., Any], layout: Callable[..., Any]) -> None:
     with pytest.raises(EngineError) as refused:
         engine("new/llama").open(layout("ring"))
-    assert str(refused.value) == "open: no cache kind 'ring'\n  help: known are dynamic, static"
+    assert str(refused.value) == "open: no cache kind 'ring'\n  help: known are dynamic, static, quantised"
