@@ -22,7 +22,7 @@ SmolLM2-135M: 2.4 times err in float32 and 1.2 in bfloat16, err as the larger of
 Of 207 planted faults the smallest that moves a logit is 5e4 allowances in float64 and 3.4 in float32 (20 times err: a
 cache that rounds all tokens of a forward by one scale); in bfloat16 what is caught at all begins at 1.1. One value of
 one head in one layer of SmolLM2-135M zeroed, one token repeated, is 16 times err in float32. So any factor from 2.4 to
-16 gives the same verdicts on all of these, and 6 is the geometric mean. bfloat16 has no such gap: it decides nothing."""
+16 gives the same verdicts on all of these, and 6 is the geometric mean. bfloat16 has no such gap: it decides nought."""
 
 PLAUSIBLE = 64.0
 """Rounding errors of a forward, in units of epsilon times the root of the layers times the largest logit. Beyond kappa

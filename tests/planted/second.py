@@ -34,7 +34,7 @@ class Second:
         layers, mask = (geo.Layer(kv_heads=HEADS, head_dim=DIM),) * LAYERS, geo.PositionRule.MASK
         return geo.Description(
             geometry=geo.Geometry(layers=layers, vocab=VOCAB, position_rule=mask, max_positions=LIMIT),
-            capabilities=frozenset(geo.Capability) - {geo.Capability.TEXT, geo.Capability.JOIN},
+            capabilities=frozenset(geo.Capability) - {geo.Capability.TEXT, geo.Capability.JOIN, geo.Capability.POOL},
             caches=(geo.CacheKind(name="plain", full=geo.Keep.EVERY, sliding=geo.Keep.EVERY),),
             dtypes=(geo.Dtype.FLOAT64, geo.Dtype.FLOAT32),
             deciding=geo.Deciding.PURE,
