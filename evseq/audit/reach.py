@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evseq.faults.broken import BrokenEngine, BrokenSession
-from evseq.faults.fault import Fault
+from evseq.faults.fault import Fault, Side
 from evseq.script.document import Script
 from evseq.script.events import Drop, Event, Keep, Repeat
 
-__all__ = ["SELDOM", "asked", "broken", "reached"]
+__all__ = ["SELDOM", "asked", "broken", "one_sided", "reached"]
 
 SELDOM = frozenset({"select", "crop", "fork", "join", "reset", "export", "restore", "reuse"})
 """What only some scripts ask for. Everything else is asked for by all."""
@@ -56,10 +56,25 @@ def asked(events: Iterable[Event]) -> frozenset[str]:
 
 def broken(fault: Fault) -> frozenset[str]:
     """Return what of `SELDOM` a fault breaks, if it breaks nothing else; empty if there is no telling."""
-    base = BrokenEngine if issubclass(fault.broken, BrokenEngine) else BrokenSession
-    own = fault.broken.__mro__[: fault.broken.__mro__.index(base)]
-    names = {PARTS.get(name, name) for part in own for name in vars(part)}
+    base = _base(fault)
+    names = {PARTS.get(name, name) for name in _own(fault)}
     known = {name for name in names if hasattr(base, name) and name not in vars(object)} | (names & SELDOM)
     plain = {"__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__static_attributes__"}
     changed = (known | {name for name in names if name.startswith("__")}) - plain
     return frozenset(changed) if changed <= SELDOM else frozenset()
+
+
+def one_sided(fault: Fault) -> bool:
+    """Return whether the uncached side is the healthy engine's, at least until something was played."""
+    touched = any(name == "__init__" or name.startswith("uncached") for name in _own(fault))
+    return fault.side not in (Side.UNCACHED, Side.BOTH) and not touched
+
+
+def _base(fault: Fault) -> type[BrokenEngine | BrokenSession]:
+    return BrokenEngine if issubclass(fault.broken, BrokenEngine) else BrokenSession
+
+
+def _own(fault: Fault) -> set[str]:
+    """Return the names that a broken class has of its own."""
+    own = fault.broken.__mro__[: fault.broken.__mro__.index(_base(fault))]
+    return {name for part in own for name in vars(part)}

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from evseq.audit.reach import reached
+from evseq.audit.reach import one_sided, reached
 from evseq.audit.scripts import scripts
 from evseq.engines.registry import find
 from evseq.errors import TargetError
 from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
 from evseq.pipeline import Run
+from evseq.replay.oracle import Known
 from evseq.script.cases import CaseArms
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
@@ -33,7 +34,7 @@ class Trial:
     Each script that comes upon what is broken plays one case, in those of its arms that show the fault. The script that
     the catalogue names, and all of them where nothing else catches it, go on until every value of every arm was met:
     `thorough` lets all do so at once. `full` plays every case. `beside` are dtypes in which the likeliest of the
-    scripts that caught it are played again; `full` plays all of those.
+    scripts that caught it are played again, likewise; `full` plays all of those.
     """
 
     fault: str
@@ -124,10 +125,14 @@ def _engines() -> frozenset[str]:
     return frozenset(target.partition(":")[0] for fault in FAULTS.values() for target in fault.shows)
 
 
-def tried(trial: Trial, running: Run) -> Tried:
-    """Try it. Raises TargetError where the target cannot be opened, ScriptError."""
+def tried(trial: Trial, running: Run, *, known: Known) -> Tried:
+    """Try it; what the target's healthy uncached side says may be `known`, and is added to.
+
+    Raises TargetError where the target cannot be opened, ScriptError.
+    """
     fault = FAULTS[trial.fault]
     target = running.target(f"{trial.target}+{trial.fault}")
+    target.known = known if one_sided(fault) else None
     dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
     plays = {
         script.name: _Play(script, trial, running, dtype)
@@ -175,7 +180,7 @@ def _likeliest(fault: Fault, reds: Sequence[Red]) -> list[Script]:
 def _seen(script: Script, trial: Trial, running: Run, dtype: str) -> Red | None:
     """Return what of a script catches a fault in another dtype, its own or not."""
     play = _Play(script, trial, running, dtype)
-    play.on(thorough=True)
+    play.on(thorough=script.name == FAULTS[trial.fault].catches.script)
     return play.red
 
 
@@ -189,6 +194,7 @@ class _Play:
         chosen = sorted(running.selected(self._script, self._text), key=partial(_apart, trial.arms))
         few = _few(chosen)
         self._parts = (chosen,) if trial.full else (few[:1], few[1:])
+        self._rest = [] if trial.full else [case for case in chosen if case not in few]
         self._cases: list[Case] = []
 
     @property
@@ -211,6 +217,8 @@ class _Play:
         for part in self._parts:
             if part and not self.red and (thorough or not self.played):
                 self._cases += self._running.run_script(self._script, self._text, part).cases
+        if self._rest and not self.played:  # values of two arms may be impossible together, whichever each is
+            self._cases += self._running.run_script(self._script, self._text, self._rest).cases
 
 
 def _few(cases: Sequence[CaseArms]) -> list[CaseArms]:

@@ -140,6 +140,7 @@ def _oracle(tree: Tree, target: Target, *, cache: str | None = None) -> Oracle:
         vocab=description.geometry.vocab,
         pads=Capability.PADDING in description.capabilities,
         cache=cache,
+        known=target.known,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +17,10 @@ from evseq.replay.opening import UnusableError
 from evseq.replay.references import References
 from evseq.replay.uncached import uncached
 
-__all__ = ["Oracle"]
+__all__ = ["Known", "Oracle"]
+
+Known = MutableMapping[tuple[Dtype, str | None, Path], Tensor]
+"""Uncached logits by dtype, declared cache and path: of engines that are equal on this side."""
 
 PADS = 20
 """Masked slots put before a path for a second sample of a dtype's noise. Matrix kernels are chosen by width:
@@ -35,7 +38,8 @@ class Oracle:
 
     `forwards` counts one per leaf and dtype; `reference_forwards` those that check the reference itself. Without `pads`
     the engine knows no masked slots, and no second sample of its noise is taken. `cache` names a kind of promise
-    `masked` under whose policy every forward is run.
+    `masked` under whose policy every forward is run. What is `known` is not asked again before the replay, and what is
+    asked becomes known; after the replay the engine is asked all the same.
     """
 
     tree: Tree
@@ -45,6 +49,7 @@ class Oracle:
     vocab: int
     pads: bool = True
     cache: str | None = None
+    known: Known | None = None
     leaves: tuple[int, ...] = ()
     forwards: int = 0
     reference_forwards: int = 0
@@ -96,7 +101,8 @@ class Oracle:
         told = {}
         for dtype, before in self._before.items():
             try:
-                again = self._check(dtype, path)
+                again = self._asked(dtype, path)
+                self.reference_forwards += 1
             except UnusableError as error:
                 told[dtype] = f"after the replay, not before it, {error}"
             else:
@@ -117,7 +123,7 @@ class Oracle:
     def _run_leaves(self, dtype: Dtype) -> list[Float[Tensor, "_ vocab"]]:
         logits = []
         for leaf in self.leaves:
-            logits.append(uncached(self.engine(dtype), self.tree.path(leaf), vocab=self.vocab, cache=self.cache))
+            logits.append(self._known(dtype, self.tree.path(leaf)))
             self.forwards += 1
         self._before[dtype] = logits[0]
         return logits
@@ -158,9 +164,21 @@ class Oracle:
         return (gap, False) if gap > tolerance else (0.0, True)
 
     def _check(self, dtype: Dtype, path: Path) -> Float[Tensor, "position vocab"]:
-        logits = uncached(self.engine(dtype), path, vocab=self.vocab, cache=self.cache)
+        logits = self._known(dtype, path)
         self.reference_forwards += 1
         return logits
+
+    def _known(self, dtype: Dtype, path: Path) -> Float[Tensor, "position vocab"]:
+        key = (dtype, self.cache, path)
+        if self.known is None or key not in self.known:
+            logits = self._asked(dtype, path)
+            if self.known is None:
+                return logits
+            self.known[key] = logits
+        return self.known[key]
+
+    def _asked(self, dtype: Dtype, path: Path) -> Float[Tensor, "position vocab"]:
+        return uncached(self.engine(dtype), path, vocab=self.vocab, cache=self.cache)
 
 
 def _real(path: Path) -> Bool[Tensor, " position"]:

@@ -16,6 +16,7 @@ from evseq.history import Path
 from evseq.replay.contents import same_bits
 from evseq.replay.fresh import Fresh, RemoteEngine
 from evseq.replay.opening import RAISED, UnusableError, described, tokenized, told
+from evseq.replay.oracle import Known
 from evseq.replay.uncached import uncached
 
 __all__ = ["Options", "Target", "Used"]
@@ -40,13 +41,14 @@ class Used:
 class Target:
     """What is tested. `fresh` is shared by every target of a run; `used` is what the script being played asked for.
 
-    A target `in_memory` has no text that another process could open it by.
+    A target `in_memory` has no text that another process could open it by. `known` is what its oracles need not ask.
     """
 
     text: str
     loader: Loader
     fresh: Fresh
     in_memory: bool = False
+    known: Known | None = None
     used: Used = field(default_factory=Used)
     _chosen: dict[tuple[int, ...], int] = field(default_factory=dict)
     _tokenized: dict[str, tuple[int, ...]] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evseq.audit.reach import broken, reached
+from evseq.audit.reach import broken, one_sided, reached
 from evseq.faults.catalogue import FAULTS
 from evseq.pipeline import read_scripts
 
@@ -46,3 +46,11 @@ def test_events_inside_a_repeat_count() -> None:
 
 def test_buffers_that_are_kept_are_reset() -> None:
     assert reach("nothing-clears", "buffers-kept", "sessions-interleaved") == ["buffers-kept"]
+
+
+def test_what_is_wrong_on_the_uncached_side_shares_no_truth() -> None:
+    assert one_sided(FAULTS["slow-drift"])
+    assert one_sided(FAULTS["guard-reads-first-row"])
+    assert not one_sided(FAULTS["both-rotary-base"])
+    assert not one_sided(FAULTS["cached-calls-move-uncached"])
+    assert not one_sided(FAULTS["uncached-numbers-from-one"])

@@ -106,6 +106,11 @@ class TestFault:
         assert [red.script for red in ended.reds] == ["half-precision", "refused-salt"]
         assert ended.cases == 2
 
+    def test_values_that_are_impossible_together_are_passed_over(self) -> None:
+        ended = tried("guard-without-cache-kind", "refused-buffers")
+
+        assert ended.as_named
+
     def test_every_value_of_each_arm_is_met_and_in_full_every_pair(self) -> None:
         few = tried("tile-edge-unseen", "chunk-splits-padded")
         whole = tried("tile-edge-unseen", "chunk-splits-padded", full=True)
@@ -139,6 +144,18 @@ class TestFault:
         (red,) = tried("both-attention-scale", "half-precision").reds
 
         assert red.check is Check.GOLDEN
+
+
+class TestBench:
+    def test_what_one_fault_made_known_changes_nothing_for_the_next(self) -> None:
+        drift = Trial(fault="slow-drift", target=FULL, arms={}, scripts=("half-precision", "tile-edges"))
+        other = Trial(fault="cached-calls-move-uncached", target=FULL, arms={}, scripts=("half-precision",))
+        with bench(threads=1, goldens=Terms()) as attempts:
+            first, moved, again = attempts(drift), attempts(other), attempts(drift)
+
+        assert first == again
+        assert isinstance(moved, Tried)
+        assert [red.check for red in moved.reds] == [Check.REFERENCE]
 
 
 class TestHealthy:
