@@ -47,12 +47,17 @@ def real_model() -> Path:
     return Path(made.stdout.splitlines()[-1])
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say nothing to evseq that a test does not say: no settings, and no goldens refused for where the tests run."""
+    for name in [name for name in os.environ if name.startswith("EVSEQ_") or name == "CI"]:
+        monkeypatch.delenv(name)
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder, in an environment that says nothing."""
+    """Work in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("EVSEQ_")]:
-        monkeypatch.delenv(name)
     (tmp_path / "green.evseq.yaml").write_text(GREEN)
     return tmp_path
 

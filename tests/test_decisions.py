@@ -26,8 +26,7 @@ PLACES = ("small/v1/crop", "small/v1/fork", "small/v1/join")
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
-    monkeypatch.delenv("CI", raising=False)
+def root(tmp_path: Path) -> Root:
     return Root(folder=tmp_path / "goldens")
 
 

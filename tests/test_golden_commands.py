@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -22,10 +21,8 @@ Told = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
-    """Work in a project with one script, in an environment that says nothing."""
+    """Work in a project with one script."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("EVSEQ_") or name == "CI"]:
-        monkeypatch.delenv(name)
     (tmp_path / "crop.evseq.yaml").write_text(SCRIPT)
     return Root(folder=Path("goldens"))
 

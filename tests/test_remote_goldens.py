@@ -60,7 +60,6 @@ class Project:
 @pytest.fixture
 def empty(here: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, capsys: Told) -> Project:
     """Return a project with no golden yet."""
-    monkeypatch.delenv("CI", raising=False)
     folder = here / "first"
     folder.mkdir()
     (here / "green.evseq.yaml").rename(folder / "green.evseq.yaml")

@@ -18,9 +18,8 @@ Told = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def root(here: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
+def root(here: Path) -> Root:
     """Work in a project whose goldens are kept in another folder, by its URL."""
-    monkeypatch.delenv("CI", raising=False)
     (here / "store").mkdir()
     text = f'[tool.evseq]\ngoldens = "file://{here}/store"\ncache = "kept"\n'
     (here / "pyproject.toml").write_text(text)
