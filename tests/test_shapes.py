@@ -6,6 +6,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
+import shapes
 from evseq.engines.protocol import Batch, CacheView, LayerView
 
 
@@ -29,3 +30,16 @@ def test_shapes_that_agree_pass() -> None:
 def test_other_annotations_are_left_to_mypy() -> None:
     layers: list[LayerView] = []
     assert CacheView(layers=layers).layers is layers  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_enough_calls_of_one_test_are_checked_and_then_no_more() -> None:
+    tokens, mask = torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)
+    for _ in range(shapes.ENOUGH):
+        Batch(tokens=tokens, mask=mask, positions=None)
+
+    assert Batch(tokens=tokens, mask=mask[:1], positions=None).mask.shape == (1, 3)
+
+
+def test_the_next_test_is_checked_again() -> None:
+    with pytest.raises(TypeCheckError):
+        Batch(tokens=torch.zeros(2, 3), mask=torch.ones(2, 3, dtype=torch.bool), positions=None)
