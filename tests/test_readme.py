@@ -94,6 +94,16 @@ def test_the_map_names_what_is_there() -> None:
     assert [name for name in names if name.rstrip("/") not in held] == []
 
 
+def test_what_is_counted_in_words_is_counted_right() -> None:
+    from evseq.faults.catalogue import FAULTS
+    from evseq.script.library import SUITE
+
+    changes = " ".join((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split())
+    assert f"one of {len(FAULTS)} faults" in " ".join(README.split())
+    assert f"{len(FAULTS)} of them are in `evseq.faults`" in changes
+    assert f"{len([*SUITE.glob('*.evseq.yaml')])} scripts." in changes
+
+
 def test_every_check_is_explained() -> None:
     from evseq.verdict.result import Check
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from evseq.cache.claim import RequestRow
@@ -36,6 +37,24 @@ class PoolForgetsSalt(Pooling):
         def root(self, filler: str, salt: str | None) -> str:
             del salt
             return super().root(filler, None)
+
+
+@fault(
+    area=Area.REUSE,
+    report="vllm-project/vllm#44701",
+    catches=("pool-salted-throughout", "reuse", Check.REUSE),
+    shows={FULL: {}},
+    needs=(in_reference,),
+)
+class PoolSaltsFirstBlock(Pooling):
+    """The salt is part of the first block's key, and what stands behind it is found without."""
+
+    class _Rule(ReferencePool):
+        def chain(self, root: str, row: RequestRow, blocks: int) -> Iterator[tuple[str, int]]:
+            unsalted = super().chain("", row, blocks)
+            first = super().chain(root, row, min(blocks, 1))
+            yield from first
+            yield from itertools.islice(unsalted, 1, None)
 
 
 @fault(
