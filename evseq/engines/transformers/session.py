@@ -19,15 +19,14 @@ from evseq.engines.transformers.caches import (
     Stored,
     copied,
     crop,
-    exported,
     held,
     held_bytes,
     new_cache,
     numbered,
-    restore,
     states,
     stored,
 )
+from evseq.engines.transformers.exports import exported, restore
 from evseq.engines.transformers.joining import join
 from evseq.engines.transformers.quantised import rounding
 from evseq.errors import EngineError
