@@ -21,7 +21,7 @@ from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered
-from evseq.script.library import SUITE, quick_files, read_all
+from evseq.script.library import SUITE, quick_scripts, read_all
 from evseq.verdict.known import known_file, marked, read_known, unmatched
 from evseq.verdict.label import label
 from evseq.verdict.result import Check, Finding, Forwards, Result
@@ -39,10 +39,13 @@ __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "check", "judge", "qual
 def read_scripts(names: Sequence[str | Path], *, suite: bool = False, quick: bool = False) -> tuple[Script, ...]:
     """Read script files and folders of them (`**/*.evseq.yaml`), the shipped suite too if asked, or its quick set.
 
+    A script of the quick set that is also named, or of the suite that is asked for, is whole.
     Raises ScriptError with the problems of every file at once; UsageError for a name that is neither.
     """
-    shipped = [*([SUITE] if suite else []), *(quick_files() if quick else [])]
-    return read_all([*shipped, *(Path(name) for name in names)])
+    whole = read_all([*([SUITE] if suite else []), *(Path(name) for name in names)])
+    there = {script.source.file for script in whole}
+    few = [script for script in quick_scripts() if script.source.file not in there] if quick else []
+    return (*few, *whole)
 
 
 def selected(script: Script, target: str, settings: Settings) -> tuple[CaseArms, ...]:
@@ -88,7 +91,8 @@ def qualify(
 ) -> Result:
     """Qualify a target, or a model in memory, with the shipped suite or with scripts of your own.
 
-    `scripts="quick"` is the smallest part of the suite that still catches every fault planted in the reference engine.
+    `scripts="quick"` is the smallest part of the suite that still catches every planted fault: cases in the deciding
+    dtype, which say nothing about others.
     `target` is text (`reference`, `reference:window`, `transformers:FOLDER`, `MODULE:ATTRIBUTE`), a loader, or a
     transformers model. Raises ScriptError, TargetError; what the model does wrong is in the result.
     """
@@ -115,8 +119,8 @@ def run(
 
     On every target something must be judged. Those that are `standing`, of every run and not asked for in this one, are
     passed over where all scripts name their own. `said` is who says the filters of arms, as a message begins. Where the
-    project's goldens must be `tidy`, what is wrong with them besides is a finding. So is, where no filter leaves cases
-    out, an `allow` that tolerates nothing. `kept` are results of an earlier run: what would come out the same again is
+    project's goldens must be `tidy`, what is wrong with them besides is a finding. So is, where neither filter nor picks
+    leave cases out, an `allow` that tolerates nothing. `kept` are results of an earlier run: what would come out the same again is
     taken from them.
 
     Raises ScriptError, TargetError; UsageError for a filter that fits nothing, and where `record` cannot be written.
@@ -152,13 +156,15 @@ def run(
         untidy = _untidy(settings.goldens, besides=candidates) if tidy else ()
         asked = {} if standing and all(script.targets for script in scripts) else given
         whole = not settings.only and len(done) == len(parts)
+        few = {script.source.file for script in scripts if script.picks}
+        met = tuple(case for case in cases if case.file not in few) if whole else ()
         return Result(
             cases=cases,
             targets=tuple(dict.fromkeys([*(single for singles in asked.values() for single in singles), *run_on])),
             judged=tuple(judged(text, running.target(text).description, cases) for text in run_on),
             forwards=sum((result.forwards for result in done), Forwards()).settled(),
             seconds=time.perf_counter() - started,
-            findings=(*arithmetic, *untidy, *played.findings, *(idle(cases) if whole else ())),
+            findings=(*arithmetic, *untidy, *played.findings, *idle(met)),
             interrupted=played.interrupted,
             threads=settings.threads,
             asked=tuple(asked),

@@ -219,7 +219,7 @@ class Run:
         identity = self._shelf.identity(target)
         if isinstance(identity, str):  # then the script's cases fail by that
             return ()
-        of = len(cases(script, target.description, engine=target.name, mode=self.settings.mode))
+        of = len(cases(replace(script, picks=()), target.description, engine=target.name, mode=self.settings.mode))
         terms = self.settings.goldens
         written = propose(script, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
         return (str(written),) if written else ()

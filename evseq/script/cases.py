@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 from evseq.errors import UsageError
 from evseq.geometry import Capability, Description
-from evseq.script.arms import BUILT_IN, Arm, expand, parse_arm
+from evseq.script.arms import BUILT_IN, Arm, Selection, expand, parse_arm
 from evseq.script.complaints import Complaints
 from evseq.script.compose import Value
 from evseq.script.document import Script
+from evseq.script.picks import EVERY, Pick
 from evseq.script.rows import Each
 from evseq.script.source import NOWHERE
 from evseq.script.texts import each_lines
 
-__all__ = ["CaseArms", "cases", "lacking"]
+__all__ = ["CaseArms", "cases", "lacking", "pick"]
 
 IDLE = ("dtype", "cache", "positions")
 """Arms that no script can be wrong about without a target."""
@@ -52,20 +53,55 @@ def cases(
     `engine` is the target's engine, whose own options keep their namespace; other engines' collapse. Without a
     description, arms collapse too about which a script cannot be wrong then. `only` keeps an arm's named values; an arm
     of evseq or of an engine that the script does not have is added, any other left out. An arm without values gives no
-    cases. Raises UsageError for an added value that is none.
+    cases. Of a script with picks those are the cases, whatever the mode; an arm in `only` has all of its named values.
+    Raises UsageError for an added value that is none.
     """
+    offered = _offered(script, description, engine, only or {})
+    if not all(offered.values()):
+        return ()
+    if not script.picks:
+        return tuple(CaseArms(arms=combination) for combination in expand(offered, mode=mode))
+    firsts = _firsts(offered, description)
+    chosen = [
+        {
+            name: values if name in (only or {}) else pick.values(name, values, firsts[name])
+            for name, values in offered.items()
+        }
+        for pick in script.picks
+    ]
+    combinations = [combination for values in chosen for combination in expand(values, mode=Selection.ALL)]
+    return tuple(CaseArms(arms=dict(arms)) for arms in dict.fromkeys(tuple(each.items()) for each in combinations))
+
+
+def pick(script: Script, case: CaseArms, description: Description, *, engine: str) -> Pick:
+    """Return the pick with the fewest cases on a target that `case` of `script` is one of."""
+    offered = _offered(script, description, engine, {})
+    firsts = _firsts(offered, description)
+    told = {name: str(value) for name, value in case.arms.items() if str(value) != firsts[name]}
+    if "cache" in told and script.arms["cache"].values == (EVERY,):
+        told["cache"] = EVERY
+    return Pick(script=script.name, arms=told)
+
+
+def _firsts(offered: Mapping[str, Sequence[int | str]], description: Description | None) -> Mapping[str, str]:
+    """Return the value of each arm that a pick need not say."""
+    deciding = {"dtype": str(description.deciding.dtype)} if description else {}
+    return {name: str(values[0]) for name, values in offered.items()} | deciding
+
+
+def _offered(
+    script: Script, description: Description | None, engine: str, only: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[int | str, ...]]:
+    """Return the values of each arm on a target, as far as `only` keeps them."""
     arms = dict(_all_arms(script))
-    for name, values in (only or {}).items():
+    for name, values in only.items():
         if name in arms:
             arms[name] = _kept(arms[name], values)
         elif name in BUILT_IN or "." in name:
             arms[name] = _added(name, values)
     idle = _idle(script) if description is None else frozenset()
-    offered = {name: _values(name, arm, description, engine) for name, arm in arms.items() if name not in idle}
-    chosen = {name: values for name, values in offered.items() if values is not None}
-    if not all(chosen.values()):
-        return ()
-    return tuple(CaseArms(arms=combination) for combination in expand(chosen, mode=mode))
+    found = {name: _values(name, arm, description, engine) for name, arm in arms.items() if name not in idle}
+    return {name: values for name, values in found.items() if values is not None}
 
 
 def lacking(script: Script, description: Description) -> str | None:
@@ -93,7 +129,7 @@ def _all_arms(script: Script) -> list[tuple[str, Arm]]:
 
 
 def _kept(arm: Arm, values: Sequence[str]) -> Arm:
-    if arm.values == ("all",):
+    if arm.values == (EVERY,):
         return Arm(values=tuple(values), when=arm.when)
     return Arm(values=tuple(value for value in arm.values if str(value) in values), when=arm.when)
 
@@ -131,6 +167,6 @@ def _values(name: str, arm: Arm, description: Description | None, engine: str) -
         return None
     if description is None:
         return arm.values
-    every = name == "cache" and arm.values == ("all",)
+    every = name == "cache" and arm.values == (EVERY,)
     values = tuple(kind.name for kind in description.exact) if every else arm.values
     return values if all(Capability(need) in description.capabilities for need in arm.when) else values[:1]

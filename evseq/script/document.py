@@ -15,6 +15,7 @@ from evseq.script.complaints import Complaints, did_you_mean
 from evseq.script.compose import Keys, Value
 from evseq.script.events import BeamSelect, Event, Expect, Prefill, Repeat
 from evseq.script.normal import flow, item
+from evseq.script.picks import Pick
 from evseq.script.rows import Each, Ids, Random, RowSource, Text, TextFile, row_data
 from evseq.script.sections import (
     VERSION,
@@ -49,7 +50,7 @@ _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One parsed script; `place` finds any part of it in the file."""
+    """One parsed script; `place` finds any part of it in the file. `picks` are the cases wanted of it; all, if none."""
 
     name: str
     about: str
@@ -60,6 +61,7 @@ class Script:
     targets: tuple[str, ...] = ()
     allow: tuple[Allow, ...] = ()
     source: Source = field(default=NOWHERE, compare=False, repr=False)
+    picks: tuple[Pick, ...] = ()
 
     def place(self, path: Keys, *, key: bool = False) -> Place:
         """Return where the value at `path` begins, or its key; the nearest part that is there if it is left out."""
