@@ -48,9 +48,10 @@ BESIDE = "float32,bfloat16"
     "-n", "workers", type=click.IntRange(1, 64), default=1, metavar="N", help="Processes that share the work."
 )
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write all of it as JSON.")
-@click.option("--quick-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the smallest set here.")
+@click.option("--quick", "fewest", is_flag=True, help="Play the quick set only, for each fault until it is caught.")
+@click.option("--quick-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the cheapest set here.")
 @flags.settings("target", "threads", "goldens")
-def audit(
+def audit(  # noqa: PLR0913 - one for each flag
     faults: tuple[str, ...],
     *,
     scripts: tuple[str, ...],
@@ -59,19 +60,26 @@ def audit(
     seeds: int,
     workers: int,
     file: Path | None,
+    fewest: bool,
     quick_file: Path | None,
     **given: Any,
 ) -> Exit:
     """Prove that the suite can fail.
 
     Each planted fault meets each script that asks for what it breaks, in the dtype that decides, on a configuration
-    where it can show. Told are who caught it, what led, and how far beyond its allowance it was; then the fewest
-    scripts that still catch all. Healthy targets meet the same scripts in every arm, where nothing may fail; with
-    --seeds also with other rows, which no golden knows.
+    where it can show. Told are who caught it, what led, and how far beyond its allowance it was; then the cheapest
+    cases that still catch all, which are the quick set. Healthy targets meet the same scripts in every arm, where
+    nothing may fail; with --seeds also with other rows, which no golden knows. With --quick all this is about the quick
+    set that ships.
 
     FAULTS are names or shell patterns, all if left out. A fault that survives is a failure. So is, on the reference
-    engine and with nothing left out, a script or a check that catches nothing.
+    engine and with nothing left out, a script or a check that catches nothing, and a quick set that is not the one
+    found.
     """
+    if fewest and (full or quick_file):
+        raise UsageError(
+            "--quick plays each case of the quick set, and finds no other\n  help: leave out --full and --quick-file"
+        )
     from evseq.audit.audit import Settings
     from evseq.audit.audit import audit as audited
     from evseq.audit.report import lines, write
@@ -79,13 +87,14 @@ def audit(
     from evseq.pipeline import read_scripts
 
     config = configure(given)
-    suite = tuple(script.name for script in read_scripts([], suite=True))
+    suite = tuple(script.name for script in read_scripts([], suite=not fewest, quick=fewest))
     settings = Settings(
         faults=_matching(faults, FAULTS, "fault"),
         scripts=_matching(scripts, suite, "script of the suite"),
         beside=_dtypes(beside),
         full=full,
         seeds=seeds,
+        quick=fewest,
         workers=workers,
         threads=config.threads,
         goldens=config.terms(),
@@ -98,7 +107,7 @@ def audit(
     if file is not None:
         write(result, file)
     if quick_file is not None and not result.interrupted:
-        _write(quick_file, result.quick)
+        _write(quick_file, result.picking.cheapest)
     return result.exit
 
 

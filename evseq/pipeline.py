@@ -119,9 +119,9 @@ def run(
 
     On every target something must be judged. Those that are `standing`, of every run and not asked for in this one, are
     passed over where all scripts name their own. `said` is who says the filters of arms, as a message begins. Where the
-    project's goldens must be `tidy`, what is wrong with them besides is a finding. So is, where neither filter nor picks
-    leave cases out, an `allow` that tolerates nothing. `kept` are results of an earlier run: what would come out the same again is
-    taken from them.
+    project's goldens must be `tidy`, what is wrong with them besides is a finding. So is, where neither a filter nor
+    picks leave cases out, an `allow` that tolerates nothing. `kept` are results of an earlier run: what would come out
+    the same again is taken from them.
 
     Raises ScriptError, TargetError; UsageError for a filter that fits nothing, and where `record` cannot be written.
     """

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from evseq.audit.bench import bench
-from evseq.audit.cover import missed, smallest
 from evseq.audit.drawing import REPEATED
 from evseq.audit.healthy import Alarm, Healthy, Sound
+from evseq.audit.picking import Picking
 from evseq.audit.trial import Trial, Tried, planted
 from evseq.crew import done_with
 from evseq.engines.registry import targets
 from evseq.faults.catalogue import FAULTS
 from evseq.golden.terms import Terms
-from evseq.script.library import quick
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check, Exit
 
@@ -26,9 +24,6 @@ __all__ = ["BESIDE", "WHOLE", "Audit", "Margins", "Settings", "Watcher", "audit"
 
 BESIDE = ("float32", "bfloat16")
 """Dtypes that ship, and that nobody should decide by."""
-
-SHOWN = 5
-"""Faults a sentence lists."""
 
 WHOLE = ("reference",)
 """The targets on which every script and every check must have caught a fault."""
@@ -39,6 +34,7 @@ class Settings:
     """How to audit: see `Trial`. `workers` are processes; `faults` and `scripts` what a filter left, all if empty.
 
     With `seeds`, healthy targets play the scripts again with rows drawn from so many other seeds, and repeated tokens.
+    With `quick`, only the cases of the quick set are played, for a fault until one is red.
     """
 
     faults: tuple[str, ...] = ()
@@ -46,6 +42,7 @@ class Settings:
     beside: tuple[str, ...] = BESIDE
     full: bool = False
     seeds: int = 0
+    quick: bool = False
     workers: int = 1
     threads: int = 1
     goldens: Terms = field(default_factory=Terms)
@@ -71,7 +68,8 @@ class Margins:
 class Audit:
     """What came out. `apart` says of each fault that was not tried why it could not show on these targets.
 
-    `whole` says whether nothing was left out by a filter and the targets are those of `WHOLE`.
+    `whole` says whether nothing was left out by a filter and the targets are those of `WHOLE`. Where only the `shipped`
+    quick set was played, until a fault was caught, nothing is known of what else would have caught it.
     """
 
     targets: tuple[str, ...]
@@ -81,6 +79,7 @@ class Audit:
     apart: Mapping[str, str]
     whole: bool
     seconds: float
+    shipped: bool = False
     interrupted: bool = False
 
     @property
@@ -96,20 +95,25 @@ class Audit:
     @property
     def astray(self) -> tuple[str, ...]:
         """Faults that were caught, but in the script they name, if it was played, by something else or not at all."""
-        there = [one for one in self.tried if FAULTS[one.fault].catches.script in self.scripts]
+        there = [one for one in self.tried if FAULTS[one.fault].catches.script in self.scripts and not self.shipped]
         return tuple(one.fault for one in there if one.killed and not one.as_named)
 
     @property
     def idle_scripts(self) -> tuple[str, ...]:
-        """Scripts that caught no fault; none are told of an audit that was interrupted."""
-        caught = self.caught
-        return () if self.interrupted else tuple(script for script in self.scripts if not caught[script])
+        """Scripts that caught no fault; none are told where cases were left out."""
+        caught = {red.script for one in self.tried for red in one.reds}
+        return () if self._parted else tuple(script for script in self.scripts if script not in caught)
 
     @property
     def idle_checks(self) -> tuple[Check, ...]:
-        """Checks that found nothing in any red case; none are told of an audit that was interrupted."""
+        """Checks that found nothing in any red case; none are told where cases were left out."""
         active = {check for one in self.tried for red in one.reds for check in red.checks}
-        return () if self.interrupted else tuple(check for check in CHECKS if check not in active)
+        return () if self._parted else tuple(check for check in CHECKS if check not in active)
+
+    @property
+    def _parted(self) -> bool:
+        """Whether not all was played that could have caught something."""
+        return self.interrupted or self.shipped
 
     @property
     def healthy_cases(self) -> int:
@@ -122,32 +126,14 @@ class Audit:
         return tuple(alarm for one in self.sound for alarm in one.alarms)
 
     @property
-    def caught(self) -> Mapping[str, frozenset[str]]:
-        """Faults caught, by script."""
-        return {
-            script: frozenset(one.fault for one in self.tried if any(red.script == script for red in one.reds))
-            for script in self.scripts
-        }
-
-    @property
-    def quick(self) -> tuple[str, ...]:
-        """The smallest set of scripts that catches all that the suite does, of the fewest forwards among equals."""
-        forwards = Counter[str]()
-        for one in self.sound:
-            forwards.update(one.forwards)
-        return smallest(self.caught, cost=forwards)
+    def picking(self) -> Picking:
+        """What the quick set is chosen from."""
+        return Picking(tried=self.tried, sound=self.sound)
 
     @property
     def stale(self) -> str | None:
         """Why the quick set that ships is not to be trusted any more, or None."""
-        if not self.whole or self.interrupted:
-            return None
-        shipped, best = quick(), self.quick
-        known = {name: faults for name, faults in self.caught.items() if name in shipped}
-        if lost := sorted(missed(known, besides=set().union(*self.caught.values()))):
-            more = f", and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
-            return f"it misses {', '.join(lost[:SHOWN])}{more}"
-        return f"it has {len(shipped)} scripts, {len(best)} do" if len(shipped) > len(best) else None
+        return self.picking.stale if self.whole and not self.interrupted else None
 
     def margins(self) -> Mapping[str, Margins]:
         """Return the margins of every dtype in which anything was played."""
@@ -210,7 +196,7 @@ def audit(named: Sequence[str], settings: Settings, *, suite: Sequence[str], wat
         for number, result in done_with(shop, work, workers=settings.workers):
             ended[number] = result
             watch.finished(result)
-        again = {} if settings.faults or settings.full else _again(work, ended, scripts)
+        again = {} if settings.faults or settings.full or settings.quick else _again(work, ended, scripts)
         watch.planned(len(work) + len(again))
         for number, result in done_with(shop, list(again.values()), workers=settings.workers):
             place = list(again)[number]
@@ -225,7 +211,8 @@ def audit(named: Sequence[str], settings: Settings, *, suite: Sequence[str], wat
         tried=tuple(one for one in results if isinstance(one, Tried)),
         sound=tuple(one for one in results if isinstance(one, Sound)),
         apart=apart,
-        whole=tuple(named) == WHOLE and not settings.faults and not settings.scripts,
+        whole=tuple(named) == WHOLE and not (settings.faults or settings.scripts or settings.quick),
+        shipped=settings.quick,
         seconds=time.perf_counter() - started,
         interrupted=interrupted,
     )
@@ -255,7 +242,7 @@ def _work(
     singles = dict.fromkeys(single for text in named for single in targets(text))
     seeds = (None, *((REPEATED, *range(1, settings.seeds + 1)) if settings.seeds else ()))
     work: list[Trial | Healthy] = [
-        Healthy(target=single, scripts=scripts, seed=seed) for seed in seeds for single in singles
+        Healthy(target=single, scripts=scripts, seed=seed, quick=settings.quick) for seed in seeds for single in singles
     ]
     apart: dict[str, str] = {}
     for name in settings.faults or FAULTS:
@@ -269,8 +256,9 @@ def _work(
                 target=where[0],
                 arms=where[1],
                 scripts=scripts,
-                beside=settings.beside,
+                beside=() if settings.quick else settings.beside,
                 full=settings.full,
+                quick=settings.quick,
             )
         )
     return work, apart

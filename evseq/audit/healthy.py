@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,11 +21,15 @@ __all__ = ["Alarm", "Healthy", "Sound", "sound"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healthy:
-    """A target without any fault, to be tried with the scripts named, in every arm; with a `seed`, with other rows."""
+    """A target without any fault, to be tried with the scripts named, in every arm; with a `seed`, with other rows.
+
+    If `quick`, in the cases of the quick set only.
+    """
 
     target: str
     scripts: tuple[str, ...]
     seed: int | None = None
+    quick: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +44,7 @@ class Alarm:
 class Sound:
     """A healthy target after its trial: cases judged, false alarms, and per dtype the largest share and its case.
 
-    `forwards` are those it took, by script.
+    `forwards` are those that a case took, by script, those that only references took shared among all its cases.
     """
 
     target: str
@@ -52,7 +57,7 @@ class Sound:
 def sound(healthy: Healthy, running: Run) -> Sound:
     """Play what is to be played. Raises TargetError where the target cannot be opened, ScriptError."""
     if healthy.seed is None:
-        return _summed(healthy, _run(scripts(healthy.scripts), healthy.target, running))
+        return _summed(healthy, _run(scripts(healthy.scripts, quick=healthy.quick), healthy.target, running))
     with Run(Settings(threads=running.settings.threads)) as apart:  # other rows are in no golden
         return _summed(healthy, _run(_drawn(healthy, healthy.seed, apart), healthy.target, apart))
 
@@ -68,7 +73,7 @@ def _run(scripts: Iterable[Script], target: str, running: Run) -> dict[str, Scri
 def _drawn(healthy: Healthy, seed: int, running: Run) -> Iterator[Script]:
     """Yield the scripts with other rows; one that says nothing with them, as when it changes a token to itself, not."""
     description = running.target(healthy.target).description
-    for script in scripts(healthy.scripts):
+    for script in scripts(healthy.scripts, quick=healthy.quick):
         if lacking(script, description) is not None:
             continue
         if other := drawn(script, seed, window=description.geometry.window):
@@ -95,4 +100,5 @@ def _summed(healthy: Healthy, results: Mapping[str, ScriptResult]) -> Sound:
 
 def _forwards(result: ScriptResult) -> int:
     asked = result.forwards.oracle + result.forwards.reference
-    return asked + sum(case.replay_forwards for case in result.cases)
+    judged = sum(case.outcome is not Outcome.UNSUPPORTED for case in result.cases)
+    return math.ceil((asked + sum(case.replay_forwards for case in result.cases)) / max(judged, 1))

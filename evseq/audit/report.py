@@ -17,12 +17,15 @@ that is infinite or none stands as null. The object has:
   margins         by dtype {healthy, healthy_case, fault, fault_name, tried, unseen}: shares of the allowance, the
                   largest of a healthy case and the smallest that a fault came to, with whose they are; numbers are null
                   where nothing was compared; `tried` is a number, `unseen` names faults not caught in this dtype
-  quick           the smallest set of scripts that still catches all
+  quick           the cheapest cases that still catch all, each a text as in the quick set that ships: a script, and
+                  each arm that is not at its first value, or the dtype not the one that decides, as `arm=value`
+  shipped         whether only the quick set that ships was played, until a fault was caught
   stale           why the quick set that ships is out of date, or null
   table           a list, in the order of the catalogue, of {fault, area, side, report, about, target, arms, dtype,
                   cases, reds, beside, named}: `reds` are the scripts that caught it, each {script, place, event, check,
-                  checks, ratio, case, red, played}, what led in the first red case, its ratio to the allowance (null
-                  where no parity led), how many cases were red of how many played; `beside` has by dtype the first that
+                  checks, ratio, case, red, played, pick, meant}, what led in the first red case, its ratio to the
+                  allowance (null where no parity led), how many cases were red of how many played, what a quick set
+                  would say of that case and how many cases that means there; `beside` has by dtype the first that
                   caught it there, or null; `named` is {script, event, check} that the catalogue says must lead
   apart           by fault, why it was not tried on these targets
   seconds, interrupted, exit
@@ -80,8 +83,9 @@ def as_data(audit: Audit) -> dict[str, Any]:
         "healthy_cases": audit.healthy_cases,
         "false_alarms": [asdict(alarm) for alarm in audit.false_alarms],
         "margins": {dtype: _finite(asdict(margins)) for dtype, margins in audit.margins().items()},
-        "quick": list(audit.quick),
+        "quick": list(audit.picking.cheapest),
         "stale": audit.stale,
+        "shipped": audit.shipped,
         "table": [_row(one) for one in audit.tried],
         "apart": dict(audit.apart),
         "seconds": audit.seconds,
@@ -120,7 +124,9 @@ def lines(audit: Audit) -> Iterator[str]:
     yield ""
     for dtype, margins in audit.margins().items():
         yield _margins(dtype, margins)
-    yield f"quick set: {len(audit.quick)} of {counted(len(audit.scripts), 'script')}: {', '.join(audit.quick) or '-'}"
+    if not audit.shipped:
+        cheapest = audit.picking.cheapest
+        yield f"quick set: {counted(len(cheapest), 'line')}: {', '.join(cheapest) or '-'}"
     yield from (f"\nfalse alarm: {alarm.case}\n  {alarm.finding}" for alarm in audit.false_alarms)
     yield from _wanting(audit)
     yield f"\n{_verdict(audit)}"

@@ -1,4 +1,4 @@
-"""Scripts: the shipped suite, read once in each process."""
+"""Scripts: the shipped suite and its quick set, read once in each process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from evseq.script.document import Script
 __all__ = ["scripts"]
 
 
-def scripts(names: Iterable[str]) -> list[Script]:
-    """Return the scripts of the suite that are named, in its order."""
+def scripts(names: Iterable[str], *, quick: bool = False) -> list[Script]:
+    """Return the scripts of the suite that are named, in its order; if `quick`, with the cases of the quick set."""
     wanted = set(names)
-    return [script for script in _suite() if script.name in wanted]
+    return [script for script in _suite(quick=quick) if script.name in wanted]
 
 
 @cache
-def _suite() -> tuple[Script, ...]:
-    return read_scripts([], suite=True)
+def _suite(*, quick: bool) -> tuple[Script, ...]:
+    return read_scripts([], suite=not quick, quick=quick)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from evseq.faults.catalogue import FAULTS
 from evseq.faults.fault import Fault
 from evseq.pipeline import Run
 from evseq.replay.oracle import Known
-from evseq.script.cases import CaseArms
+from evseq.script.cases import CaseArms, pick
 from evseq.script.document import Arm, Script
 from evseq.verdict.result import Case, Check, Outcome
 
@@ -35,6 +35,8 @@ class Trial:
     the catalogue names, and all of them where nothing else catches it, go on until every value of every arm was met:
     `thorough` lets all do so at once. `full` plays every case. `beside` are dtypes in which the likeliest of the
     scripts that caught it are played again, likewise; `full` plays all of those.
+
+    With `quick` it is the cases of the quick set that are played, as they are, script by script until one is red.
     """
 
     fault: str
@@ -44,13 +46,15 @@ class Trial:
     beside: tuple[str, ...] = ()
     thorough: bool = False
     full: bool = False
+    quick: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Red:
     """A script that caught a fault: what led in its first red case, of how many that were played.
 
-    `ratio` is the largest share of its allowance that a logit of that case used; None where no parity led.
+    `ratio` is the largest share of its allowance that a logit of that case used; None where no parity led. `pick` is
+    what a quick set would say of that case, and `meant` how many cases it would mean on this target.
     """
 
     script: str
@@ -62,6 +66,8 @@ class Red:
     case: str
     red: int
     played: int
+    pick: str
+    meant: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,19 +140,16 @@ def tried(trial: Trial, running: Run, *, known: Known) -> Tried:
     target = running.target(f"{trial.target}+{trial.fault}")
     target.known = known if one_sided(fault) else None
     dtype = str(trial.arms.get("dtype", target.description.deciding.dtype))
+    usual = Arm(values=(target.description.deciding.dtype,))
     plays = {
         script.name: _Play(script, trial, running, dtype)
-        for script in scripts(trial.scripts)
-        if reached(fault, script) and ("dtype" not in script.arms or dtype in script.arms["dtype"].values)
+        for script in scripts(trial.scripts, quick=trial.quick)
+        if reached(fault, script) and (trial.quick or dtype in script.arms.get("dtype", usual).values)
     }
-    for play in plays.values():
-        play.on(thorough=trial.thorough)
-    named = plays.get(fault.catches.script)
-    if named and not _leads(fault, named.red):
-        named.on(thorough=True)
-    if not any(play.red for play in plays.values()):
-        for play in plays.values():
-            play.on(thorough=True)
+    if trial.quick:
+        _until_red(plays.values())
+    else:
+        _on(plays, fault, thorough=trial.thorough)
     reds = [play.red for play in plays.values() if play.red]
     again = _likeliest(fault, reds)[: None if trial.full else LOOKS]
     beside = {
@@ -164,6 +167,25 @@ def tried(trial: Trial, running: Run, *, known: Known) -> Tried:
         beside=beside,
         cases=sum(play.played for play in plays.values()),
     )
+
+
+def _until_red(plays: Iterable[_Play]) -> None:
+    for play in plays:
+        play.on(thorough=False)
+        if play.red:
+            return
+
+
+def _on(plays: Mapping[str, _Play], fault: Fault, *, thorough: bool) -> None:
+    """Play a case of each script, and more of what has to go on."""
+    for play in plays.values():
+        play.on(thorough=thorough)
+    named = plays.get(fault.catches.script)
+    if named and not _leads(fault, named.red):
+        named.on(thorough=True)
+    if not any(play.red for play in plays.values()):
+        for play in plays.values():
+            play.on(thorough=True)
 
 
 def _leads(fault: Fault, red: Red | None) -> bool:
@@ -185,23 +207,44 @@ def _seen(script: Script, trial: Trial, running: Run, dtype: str) -> Red | None:
 
 
 class _Play:
-    """One script against one fault in one dtype: the cases played so far, until one is red."""
+    """One script against one fault in one dtype: the cases played so far, until one is red; or its picks, at once."""
 
     def __init__(self, script: Script, trial: Trial, running: Run, dtype: str) -> None:
         self._text = f"{trial.target}+{trial.fault}"
         self._running = running
-        self._script = replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
+        self._of = script
+        self._script = script if script.picks else replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
         chosen = sorted(running.selected(self._script, self._text), key=partial(_apart, trial.arms))
-        few = _few(chosen)
-        self._parts = (chosen,) if trial.full else (few[:1], few[1:])
-        self._rest = [] if trial.full else [case for case in chosen if case not in few]
+        few = chosen if trial.full or script.picks else _few(chosen)
+        self._parts = (few,) if few is chosen else (few[:1], few[1:])
+        self._rest = [case for case in chosen if case not in few]
         self._cases: list[Case] = []
 
     @property
     def red(self) -> Red | None:
         """What caught the fault, if anything did."""
         red = [case for case in self._cases if case.findings]
-        return _red(red, self.played) if red else None
+        return self._red(red) if red else None
+
+    def _red(self, cases: Sequence[Case]) -> Red:
+        case = cases[0]
+        first = case.findings[0]
+        target = self._running.target(self._text)
+        picked = pick(self._of, CaseArms(arms=case.arms), target.description, engine=target.name)
+        meant = self._running.selected(replace(self._of, picks=(picked,)), self._text)
+        return Red(
+            script=case.script,
+            place=first.place,
+            event=first.event,
+            check=first.check,
+            checks=tuple(dict.fromkeys(finding.check for case in cases for finding in case.findings)),
+            ratio=case.margin.fraction if case.margin and first.check is Check.PARITY else None,
+            case=case.id,
+            red=len(cases),
+            played=self.played,
+            pick=str(picked),
+            meant=len(meant),
+        )
 
     @property
     def played(self) -> int:
@@ -233,19 +276,3 @@ def _few(cases: Sequence[CaseArms]) -> list[CaseArms]:
 def _apart(arms: Mapping[str, str], case: CaseArms) -> bool:
     """Return whether a case lacks an arm that the fault needs: those go last."""
     return any(str(case.arms.get(name)) != value for name, value in arms.items())
-
-
-def _red(cases: Sequence[Case], played: int) -> Red:
-    case = cases[0]
-    first = case.findings[0]
-    return Red(
-        script=case.script,
-        place=first.place,
-        event=first.event,
-        check=first.check,
-        checks=tuple(dict.fromkeys(finding.check for case in cases for finding in case.findings)),
-        ratio=case.margin.fraction if case.margin and first.check is Check.PARITY else None,
-        case=case.id,
-        red=len(cases),
-        played=played,
-    )

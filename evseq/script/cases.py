@@ -77,7 +77,7 @@ def pick(script: Script, case: CaseArms, description: Description, *, engine: st
     """Return the pick with the fewest cases on a target that `case` of `script` is one of."""
     offered = _offered(script, description, engine, {})
     firsts = _firsts(offered, description)
-    told = {name: str(value) for name, value in case.arms.items() if str(value) != firsts[name]}
+    told = {name: str(case.arms[name]) for name in offered if str(case.arms[name]) != firsts[name]}
     if "cache" in told and script.arms["cache"].values == (EVERY,):
         told["cache"] = EVERY
     return Pick(script=script.name, arms=told)

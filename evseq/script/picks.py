@@ -25,6 +25,13 @@ class Pick:
     def __str__(self) -> str:
         return " ".join([self.script, *(f"{name}={value}" for name, value in self.arms.items())])
 
+    def holds(self, other: Pick) -> bool:
+        """Return whether every case of another pick is one of this."""
+        names = {*self.arms, *other.arms}
+        return self.script == other.script and all(
+            self.arms.get(name) in (EVERY, other.arms.get(name)) for name in names
+        )
+
     def values(self, name: str, offered: Sequence[int | str], first: str) -> tuple[int | str, ...]:
         """Return which of the values that an arm has on a target are meant: `first`, unless the pick says another.
 
