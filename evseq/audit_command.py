@@ -50,6 +50,7 @@ BESIDE = "float32,bfloat16"
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write all of it as JSON.")
 @click.option("--quick", "fewest", is_flag=True, help="Play the quick set only, for each fault until it is caught.")
 @click.option("--quick-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the cheapest set here.")
+@click.option("--quick-keep", is_flag=True, help="Keep what that file has, and add what catches the rest.")
 @flags.settings("target", "threads", "goldens")
 def audit(  # noqa: PLR0913 - one for each flag
     faults: tuple[str, ...],
@@ -62,6 +63,7 @@ def audit(  # noqa: PLR0913 - one for each flag
     file: Path | None,
     fewest: bool,
     quick_file: Path | None,
+    quick_keep: bool,
     **given: Any,
 ) -> Exit:
     """Prove that the suite can fail.
@@ -86,6 +88,7 @@ def audit(  # noqa: PLR0913 - one for each flag
     from evseq.faults.catalogue import FAULTS
     from evseq.pipeline import read_scripts
 
+    kept = _lines(quick_file) if quick_keep else ()
     config = configure(given)
     suite = tuple(script.name for script in read_scripts([], suite=not fewest, quick=fewest))
     settings = Settings(
@@ -107,7 +110,7 @@ def audit(  # noqa: PLR0913 - one for each flag
     if file is not None:
         write(result, file)
     if quick_file is not None and not result.interrupted:
-        _write(quick_file, result.picking.cheapest)
+        _write(quick_file, result.picking.cheapest(kept))
     return result.exit
 
 
@@ -152,6 +155,15 @@ def _dtypes(text: str) -> tuple[str, ...]:
         if word not in tuple(Dtype):
             raise UsageError(f"--beside: {word!r} is no dtype\n  help: name {', '.join(Dtype)}, or none")
     return tuple(words)
+
+
+def _lines(file: Path | None) -> Sequence[str]:
+    if file is None:
+        raise UsageError("--quick-keep: of what file?\n  help: name one with --quick-file")
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}\n  help: leave --quick-keep out") from None
 
 
 def _write(file: Path, names: Sequence[str]) -> None:

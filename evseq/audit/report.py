@@ -83,7 +83,7 @@ def as_data(audit: Audit) -> dict[str, Any]:
         "healthy_cases": audit.healthy_cases,
         "false_alarms": [asdict(alarm) for alarm in audit.false_alarms],
         "margins": {dtype: _finite(asdict(margins)) for dtype, margins in audit.margins().items()},
-        "quick": list(audit.picking.cheapest),
+        "quick": list(audit.picking.cheapest()),
         "stale": audit.stale,
         "shipped": audit.shipped,
         "table": [_row(one) for one in audit.tried],
@@ -125,7 +125,7 @@ def lines(audit: Audit) -> Iterator[str]:
     for dtype, margins in audit.margins().items():
         yield _margins(dtype, margins)
     if not audit.shipped:
-        cheapest = audit.picking.cheapest
+        cheapest = audit.picking.cheapest()
         yield f"quick set: {counted(len(cheapest), 'line')}: {', '.join(cheapest) or '-'}"
     yield from (f"\nfalse alarm: {alarm.case}\n  {alarm.finding}" for alarm in audit.false_alarms)
     yield from _wanting(audit)

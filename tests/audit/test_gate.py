@@ -9,10 +9,11 @@ import pytest
 from evseq.cache.fields import FIELDS
 from evseq.engines.registry import find, targets
 from evseq.faults.catalogue import FAULTS
+from evseq.faults.fault import Side
 from evseq.faults.guard import LEFT_OUT
 from evseq.pipeline import Settings, read_scripts, selected
 from evseq.script.events import EVENTS
-from evseq.script.library import QUICK, SUITE, quick, quick_files
+from evseq.script.library import QUICK, SUITE, quick
 from evseq.script.refusals import refused
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check
@@ -64,11 +65,28 @@ def test_every_check_has_a_fault() -> None:
 
 
 def test_the_quick_set_is_of_the_suite() -> None:
-    assert set(quick()) <= {script.name for script in SCRIPTS}
-    assert list(quick()) == sorted(set(quick()))
-    assert all(file.is_file() for file in quick_files())
+    names = {script.name: script for script in SCRIPTS}
+
+    assert {picked.script for picked in quick()} <= set(names)
+    assert all(set(picked.arms) <= set(names[picked.script].arms) for picked in quick())
     assert QUICK.parent == SUITE
 
 
+def test_the_quick_set_is_written_as_the_audit_writes_it() -> None:
+    told = QUICK.read_text(encoding="utf-8").splitlines()
+
+    assert told == [str(picked) for picked in quick()]
+    assert told == sorted(set(told))
+
+
+def test_the_quick_set_has_a_case_for_every_side_a_fault_may_be_on() -> None:
+    named = {picked.script for picked in quick()}
+
+    assert {fault.side for fault in FAULTS.values() if fault.catches.script in named} == set(Side)
+
+
 def test_the_quick_set_is_a_small_part() -> None:
-    assert 0 < len(quick()) < len(SCRIPTS) / 2
+    whole = [case for script in SCRIPTS for case in selected(script, "reference:full", Settings())]
+    few = [case for script in read_scripts([], quick=True) for case in selected(script, "reference:full", Settings())]
+
+    assert 0 < len(few) < len(whole) / 10
