@@ -89,6 +89,11 @@ def audit(session: nox.Session) -> None:
     python(session, "-m", "evseq", "audit", "-n", "2", *(session.posargs or ["--target", "reference"]))
     if not session.posargs:
         python(session, "tools/prove_catches.py", "-n", "2")
+        # What the quick set alone still catches, on both engines.
+        types = ("llama", "mistral", "gpt2", "lfm2", "falcon_h1")
+        models = [word for name in types for word in ("--target", f"transformers:new/{name}")]
+        python(session, "-m", "evseq", "audit", "--quick", "-n", "2", "--target", "reference")
+        python(session, "-m", "evseq", "audit", "--quick", "-n", "2", *models)
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)

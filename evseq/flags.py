@@ -75,7 +75,7 @@ def scripts(command: Command) -> Command:
 
 def quick(command: Command) -> Command:
     """Give a command the choice of the smallest part of the suite."""
-    text = "The fewest scripts of the suite that still catch every planted fault."
+    text = "The cheapest cases of the suite that together still catch every planted fault, in the dtype that decides."
     return click.option("--quick", "fewest", is_flag=True, help=text)(command)
 
 

@@ -76,7 +76,7 @@ def test_left_alone_it_asks_for_everything(asked: list[tuple[tuple[str, ...], Se
     ((named, settings),) = asked
     assert named == ("reference",)
     assert (settings.faults, settings.scripts, settings.beside) == ((), (), ("float32", "bfloat16"))
-    assert (settings.full, settings.workers, settings.threads) == (False, 1, 1)
+    assert (settings.full, settings.quick, settings.workers, settings.threads) == (False, False, 1, 1)
 
 
 def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Settings]]) -> None:
@@ -102,11 +102,37 @@ def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Setti
             ["--beside", "half"],
             "--beside: 'half' is no dtype\n  help: name float64, float32, bfloat16, float16, or none\n",
         ),
+        (
+            ["--quick", "--full"],
+            "--quick plays each case of the quick set, and finds no other\n"
+            "  help: leave out --full and --quick-file\n",
+        ),
+        (["--quick-keep"], "--quick-keep: of what file?\n  help: name one with --quick-file\n"),
+        (
+            ["--quick-keep", "--quick-file", "absent/quick.txt"],
+            "absent/quick.txt: cannot be read: No such file or directory\n  help: leave --quick-keep out\n",
+        ),
     ],
 )
-def test_a_word_that_is_none_is_answered(arguments: list[str], message: str, capsys: Told) -> None:
+def test_what_cannot_be_done_is_answered(arguments: list[str], message: str, capsys: Told) -> None:
     assert main(["audit", *arguments]) == Exit.USAGE
     assert capsys.readouterr().err == message
+
+
+def test_what_a_quick_file_has_is_kept_if_asked(here: Path) -> None:
+    (here / "quick.txt").write_text("fork-chain cache=all\n")
+
+    assert main(["audit", *ONE, "--quick-file", "quick.txt", "--quick-keep"]) == Exit.PASSED
+
+    assert (here / "quick.txt").read_text() == "fork-chain cache=all\nrefused-prefix-token\n"
+
+
+def test_the_quick_set_alone_is_asked_for(asked: list[tuple[tuple[str, ...], Settings]]) -> None:
+    main(["audit", "--quick", "--script", "fork-chain"])
+
+    ((_, settings),) = asked
+    assert settings.quick
+    assert settings.scripts == ("fork-chain",)
 
 
 @pytest.mark.usefixtures("asked")

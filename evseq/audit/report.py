@@ -19,8 +19,8 @@ that is infinite or none stands as null. The object has:
                   where nothing was compared; `tried` is a number, `unseen` names faults not caught in this dtype
   quick           the cheapest cases that still catch all, each a text as in the quick set that ships: a script, and
                   each arm that is not at its first value, or the dtype not the one that decides, as `arm=value`
-  shipped         whether only the quick set that ships was played, until a fault was caught
   stale           why the quick set that ships is out of date, or null
+  shipped         whether only the quick set that ships was played, until a fault was caught
   table           a list, in the order of the catalogue, of {fault, area, side, report, about, target, arms, dtype,
                   cases, reds, beside, named}: `reds` are the scripts that caught it, each {script, place, event, check,
                   checks, ratio, case, red, played, pick, meant}, what led in the first red case, its ratio to the

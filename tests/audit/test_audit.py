@@ -75,8 +75,20 @@ def test_the_healthy_engine_is_silent(small: Audit) -> None:
     assert [one.target for one in small.sound] == [FULL]
 
 
-def test_the_fewest_scripts_are_found(small: Audit) -> None:
-    assert small.quick == ("half-precision", "refused-prefix-token")
+def test_the_cheapest_cases_are_found(small: Audit) -> None:
+    assert small.picking.cheapest() == ("half-precision", "refused-prefix-token")
+
+
+def test_with_quick_the_cases_of_the_quick_set_are_played_until_one_is_red() -> None:
+    settings = Settings(faults=("later-layers-not-selected", "guard-without-salt"), quick=True)
+    scripts = ("beams-after-reload", "forged-records", "refused-prefix-token")
+
+    ended = audit((FULL,), settings, suite=scripts, watch=Watch())
+
+    assert [[red.script for red in one.reds] for one in ended.tried] == [["beams-after-reload"], ["forged-records"]]
+    assert [one.cases for one in ended.tried] == [1, 2]
+    assert ended.healthy_cases == 3
+    assert (ended.shipped, ended.whole, ended.exit) == (True, False, Exit.PASSED)
 
 
 def test_what_a_filter_left_is_not_the_whole(small: Audit) -> None:

@@ -53,6 +53,23 @@ def test_what_later_ones_make_needless_is_left_out() -> None:
     assert chosen(caught) == ("left", "right")
 
 
+def test_what_is_kept_is_there_whatever_it_catches() -> None:
+    caught = {"broad": {"a", "b", "c"}, "narrow": {"c"}, "rare": {"d"}}
+
+    assert smallest(caught, cost=dict.fromkeys(caught, 1), kept=["narrow", "elsewhere"]) == (
+        "broad",
+        "elsewhere",
+        "narrow",
+        "rare",
+    )
+
+
+def test_what_is_kept_makes_others_needless() -> None:
+    caught = {"broad": {"a", "b"}, "kept": {"a", "b"}, "rare": {"d"}}
+
+    assert smallest(caught, cost=dict.fromkeys(caught, 1), kept=["kept"]) == ("kept", "rare")
+
+
 def test_what_a_set_misses_is_told() -> None:
     assert missed({"one": {"a"}, "two": {"b"}}, besides={"a", "b", "c", "d"}) == {"c", "d"}
     assert missed({}, besides={"a"}) == {"a"}

@@ -14,6 +14,7 @@ from evseq.audit.healthy import Alarm, Sound
 from evseq.audit.report import as_data, lines, write
 from evseq.audit.trial import Red, Tried
 from evseq.errors import UsageError
+from evseq.script.picks import Pick
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check, Exit
 
@@ -29,6 +30,8 @@ def red(script: str, event: str, check: Check, *, ratio: float | None = None) ->
         case=f"{script}[left]",
         red=1,
         played=1,
+        pick=script,
+        meant=1,
     )
 
 
@@ -69,7 +72,11 @@ SCRIPTS = ("chunk-splits", "refused-prefix-token", "text-prompts", "unequal-rows
 
 
 def audited(
-    *tried: Tried, sound: tuple[Sound, ...] = (SOUND,), whole: bool = False, interrupted: bool = False
+    *tried: Tried,
+    sound: tuple[Sound, ...] = (SOUND,),
+    whole: bool = False,
+    shipped: bool = False,
+    interrupted: bool = False,
 ) -> Audit:
     return Audit(
         targets=("reference",),
@@ -78,6 +85,7 @@ def audited(
         sound=sound,
         apart={"base-by-length": "this decoder has no rotary positions"},
         whole=whole,
+        shipped=shipped,
         seconds=75.0,
         interrupted=interrupted,
     )
@@ -120,24 +128,20 @@ class TestAudit:
         assert audited(CAUGHT, REFUSED, ASTRAY).astray == ("slow-drift",)
         assert audited(ELSEWHERE).astray == ()
 
-    def test_the_quick_set_catches_all_that_any_script_does(self) -> None:
-        assert audited(CAUGHT, REFUSED, SURVIVOR).quick == ("chunk-splits", "refused-prefix-token")
-
-    def test_a_shipped_quick_set_that_misses_a_fault_is_out_of_date(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evseq.audit.audit.quick", lambda: ("unequal-rows",))
+    def test_a_shipped_quick_set_that_is_out_of_date_is_a_failure_in_a_whole_audit_only(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("evseq.audit.picking.quick", lambda: (Pick(script="unequal-rows"),))
 
         assert audited(CAUGHT, REFUSED, whole=True).stale == "it misses guard-runs-first"
         assert audited(CAUGHT, REFUSED).stale is None
 
-    def test_a_shipped_quick_set_that_is_too_large_is_out_of_date(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evseq.audit.audit.quick", lambda: SCRIPTS)
+    def test_where_only_the_quick_set_was_played_nothing_is_idle_or_astray(self) -> None:
+        audit = audited(CAUGHT, ASTRAY, shipped=True)
 
-        assert audited(CAUGHT, REFUSED, whole=True).stale == "it has 4 scripts, 2 do"
-
-    def test_another_set_as_small_is_as_good(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evseq.audit.audit.quick", lambda: ("refused-prefix-token", "unequal-rows"))
-
-        assert audited(CAUGHT, REFUSED, whole=True).stale is None
+        assert (audit.idle_scripts, audit.idle_checks, audit.astray) == ((), (), ())
+        assert audit.exit is Exit.PASSED
+        assert audited(CAUGHT, SURVIVOR, shipped=True).exit is Exit.FAILED
 
     def test_margins_are_told_by_dtype(self) -> None:
         margins = audited(CAUGHT, REFUSED, ASTRAY, SURVIVOR, sound=(SOUND, alarmed())).margins()
@@ -166,9 +170,12 @@ class TestLines:
         assert (
             "float32: the largest healthy share of an allowance is 0.5, the smallest fault's is 1.2e+02 (pads-seen); "
             "1 of 2 faults caught\n"
-            "quick set: 2 of 4 scripts: chunk-splits, refused-prefix-token\n"
+            "quick set: 2 lines: chunk-splits, refused-prefix-token\n"
         ) in told
         assert told.endswith("\npassed: 2 of 2 faults killed, 0 false alarms in 1,200 healthy cases, 1 min 15 s")
+
+    def test_where_only_the_quick_set_was_played_no_other_is_told(self) -> None:
+        assert "quick set" not in "\n".join(lines(audited(CAUGHT, shipped=True)))
 
     def test_a_survivor_is_told_with_a_next_step(self) -> None:
         told = "\n".join(lines(audited(SURVIVOR)))

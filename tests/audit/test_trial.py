@@ -77,6 +77,13 @@ class TestFault:
 
         assert (red.red, red.played) == (1, 1)
 
+    def test_a_quick_set_may_say_which_case_it_was(self) -> None:
+        (first,) = tried("values-rounded", "half-precision").reds
+        (fixed,) = tried("whole-buffer-counts", "half-precision", arms={"cache": "fixed"}).reds
+
+        assert (first.pick, first.meant) == ("half-precision", 1)
+        assert (fixed.pick, fixed.meant) == ("half-precision cache=all", 3)
+
     def test_in_full_every_case_is_played(self) -> None:
         (red,) = tried("values-rounded", "half-precision", full=True).reds
 
@@ -105,6 +112,12 @@ class TestFault:
 
         assert [red.script for red in ended.reds] == ["half-precision", "refused-salt"]
         assert ended.cases == 2
+
+    def test_a_script_is_played_in_a_dtype_that_it_has(self) -> None:
+        ended = tried("half-beams-rolled", "half-precision", "refused-salt", arms={"dtype": "bfloat16"})
+
+        assert [red.pick for red in ended.reds] == ["half-precision dtype=bfloat16"]
+        assert ended.cases == 1
 
     def test_values_that_are_impossible_together_are_passed_over(self) -> None:
         ended = tried("guard-without-cache-kind", "refused-buffers")
@@ -168,6 +181,7 @@ class TestHealthy:
         assert set(ended.largest) == {"float64", "bfloat16"}
         assert 0 < ended.largest["bfloat16"][0] < 1
         assert ended.largest["bfloat16"][1].startswith("half-precision[bfloat16-")
+        assert 6 < ended.forwards["half-precision"] < 12  # six of a case, and its share of what references took
 
     def test_other_rows_have_no_golden_and_are_silent_too(self) -> None:
         ended = attempt(Healthy(target=FULL, scripts=("refused-prefix-token", "half-precision"), seed=1))

@@ -82,9 +82,7 @@ class TestPick:
         assert picked({"padding": "left", "cache": "growing", "dtype": "float64"}) == "x"
 
     def test_what_is_otherwise_is_told(self) -> None:
-        assert picked({"padding": "right", "cache": "growing", "dtype": "float32"}) == (
-            "x padding=right dtype=float32"
-        )
+        assert picked({"padding": "right", "cache": "growing", "dtype": "float32"}) == ("x padding=right dtype=float32")
 
     def test_a_kind_that_the_script_leaves_to_the_target_is_one_of_all(self) -> None:
         assert picked({"padding": "left", "cache": "ring", "dtype": "float64"}) == "x cache=all"

@@ -154,6 +154,7 @@ def build(config: PreTrainedConfig) -> PreTrainedModel:
     norms stay near the identity and no bias is zero.
     """
     with quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # some classes draw what is one-dimensional
         model: PreTrainedModel = causal_class(config)._from_config(config, dtype=torch.float32)
     for name, parameter in model.named_parameters():
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])

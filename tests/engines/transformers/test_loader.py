@@ -96,6 +96,14 @@ def test_building_a_model_leaves_the_random_state_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.parametrize("name", ["gpt_oss", "qwen3_next"])
+def test_what_a_class_draws_itself_is_the_same_whatever_was_drawn_before(name: str) -> None:
+    first = digests(build(configure(name, {})))
+    torch.rand(1)
+
+    assert digests(build(configure(name, {}))) == first
+
+
 def test_new_weights_are_wide_norms_near_one_and_no_bias_zero() -> None:
     weights = build(configure("gpt_neox", {})).state_dict()
     assert 0.14 < float(weights["gpt_neox.layers.0.attention.query_key_value.weight"].std()) < 0.16
