@@ -104,8 +104,7 @@ def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Setti
         ),
         (
             ["--quick", "--full"],
-            "--quick plays each case of the quick set, and finds no other\n"
-            "  help: leave out --full and --quick-file\n",
+            "--quick plays each case of the quick set, and finds no other\n  help: leave out --full and --quick-file\n",
         ),
         (["--quick-keep"], "--quick-keep: of what file?\n  help: name one with --quick-file\n"),
         (
