@@ -25,7 +25,8 @@ def model() -> LlamaForCausalLM:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return LlamaForCausalLM(config).eval()
+        made: LlamaForCausalLM = LlamaForCausalLM(config).eval()
+    return made
 
 
 def test_a_healthy_one_passes_in_the_dtype_that_decides(model: LlamaForCausalLM) -> None:
