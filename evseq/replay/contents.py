@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
 from evseq.engines.protocol import CacheView, LayerView
 
@@ -25,7 +24,7 @@ EMPTY = -1
 Numbers = Int[np.ndarray, "layer row slot"]
 """In numpy, whose smallest operations cost a quarter of torch's: this is asked after every step of every session."""
 
-Words = Int[Tensor, "part layer row kv_head slot head_dim"]
+Words = Int[np.ndarray, "part layer row kv_head slot head_dim"]
 """Keys and values as the integers that their bits are."""
 
 Tokens = list[dict[int, int]]
@@ -47,8 +46,7 @@ class Held:
 
         A change of any single element always shows; several changes cancel with a chance of about 2^-63.
         """
-        sums = sum(_sums(part, salt=salt) for salt, part in enumerate(self.words, start=1))
-        assert isinstance(sums, Tensor)
+        sums = np.sum([_sums(part, salt=salt) for salt, part in enumerate(self.words, start=1)], axis=0)
         for layer in zip(self.positions.tolist(), sums.tolist(), strict=True):
             yield [
                 {place: word for place, word in zip(*row, strict=True) if place != EMPTY}
@@ -144,14 +142,14 @@ def _held(layers: Sequence[LayerView]) -> Held:
 
 def _words(*parts: Sequence[Float[Tensor, "row kv_head slot head_dim"]]) -> Words:
     states = torch.stack([layer for part in parts for layer in part])
-    words: Tensor = states.view(_WORD[states.element_size()]).view(len(parts), -1, *states.shape[1:])
-    return words
+    words = states.view(_WORD[states.element_size()]).cpu().numpy()
+    return words.reshape(len(parts), -1, *words.shape[1:])
 
 
-def _sums(words: Words, *, salt: int) -> Int[Tensor, "layer row slot"]:
+def _sums(words: Words, *, salt: int) -> Numbers:
     weights = _weights(len(words), words.shape[3], words.shape[5], salt)
-    weighted: Tensor = words.to(torch.int64) * weights.to(words.device)
-    return weighted.sum((0, 3, 5))
+    weighted: Tensor = torch.from_numpy(words).to(torch.int64) * weights
+    return weighted.sum((0, 3, 5)).numpy()
 
 
 def _still(old: Held, new: Held, *, whole: bool) -> bool:
@@ -160,22 +158,21 @@ def _still(old: Held, new: Held, *, whole: bool) -> bool:
     if were.shape[:2] != are.shape[:2]:
         return False
     same = were[..., : are.shape[2]] == are[..., : were.shape[2]]
-    end = same.shape[2] if same.all() else int(same.all((0, 1)).argmin())  # slots up to the first that differs
-    if (were[..., end:] != EMPTY).any():
+    end = same.shape[2]
+    if not same.all():
+        end = int(same.all((0, 1)).argmin())  # slots up to the first that differs
+    if end < were.shape[2] and (were[..., end:] != EMPTY).any():
         return False
-    fresh, last = are[..., end:], were.max(axis=2, initial=EMPTY, keepdims=True)
-    if (whole or not (fresh > last).all()) and ((fresh != EMPTY) & (whole | (fresh <= last))).any():
-        return False
-    return all(_equal(one, other, slots=end) for one, other in zip(old.words, new.words, strict=True))
-
-
-def _equal(one: Int[Tensor, "..."], other: Int[Tensor, "..."], *, slots: int) -> bool:
-    """Return whether the first slots of two words hold the same bits."""
-    if (one.shape[:4], one.shape[5], one.dtype) != (other.shape[:4], other.shape[5], other.dtype):
-        return False
-    if one.device.type == "cpu":  # numpy compares many numbers at once, torch one by one
-        return bool((one.numpy()[..., :slots, :] == other.numpy()[..., :slots, :]).all())
-    return torch.equal(one[..., :slots, :], other[..., :slots, :])
+    if end < are.shape[2]:
+        fresh, last = are[..., end:], were.max(axis=2, initial=EMPTY, keepdims=True)
+        if (whole or not (fresh > last).all()) and ((fresh != EMPTY) & (whole | (fresh <= last))).any():
+            return False
+    for one, other in zip(old.words, new.words, strict=True):
+        if (one.shape[:4], one.shape[5], one.dtype) != (other.shape[:4], other.shape[5], other.dtype):
+            return False
+        if not (one[..., :end, :] == other[..., :end, :]).all():
+            return False
+    return True
 
 
 def _moved(old: Tokens, new: Tokens, *, whole: bool) -> Iterator[tuple[int, int]]:
@@ -193,10 +190,10 @@ def _beside(one: Held, other: Held) -> Held:
         for held in (one, other)
     ]
     words = [
-        torch.cat([pad(part, (0, 0, 0, slots - part.shape[4])) for part in parts], dim=2)
+        [np.pad(part, (*((0, 0),) * 4, (0, slots - part.shape[4]), (0, 0))) for part in parts]
         for parts in zip(one.words, other.words, strict=True)
     ]
-    return Held(positions=np.concatenate(rows, axis=1), words=tuple(words))
+    return Held(positions=np.concatenate(rows, axis=1), words=tuple(np.concatenate(parts, axis=2) for parts in words))
 
 
 @cache

@@ -160,6 +160,6 @@ def _few(data: st.DataObject) -> Contents:
     words = [data.draw(st.integers(0, 1)) for _ in range(2 * slots)]
     held = Held(
         positions=np.array(positions, int).reshape(2, 1, slots),
-        words=(torch.tensor(words, dtype=torch.int64).view(1, 2, 1, 1, slots, 1),),
+        words=(np.array(words, int).reshape(1, 2, 1, 1, slots, 1),),
     )
     return Contents(blocks=(held,))

@@ -120,12 +120,11 @@ class Storage(ABC):
 
     def lengths(self) -> Int[Tensor, " row"]:
         """Return each row's cached tokens."""
-        return (self.positions >= 0).sum(dim=-1)
+        return self.seen()
 
     def next_positions(self) -> Int[Tensor, " row"]:
         """Return the position behind each row's last held token; 0 for an empty row."""
-        empty = torch.full((len(self.positions), 1), -1)  # row 1
-        return torch.cat((empty, self.positions), dim=-1).amax(dim=-1) + 1
+        return torch.from_numpy(self.positions.numpy().max(axis=-1, initial=-1) + 1)  # row
 
     def shown(self, layer: Layer) -> Layer:
         """Return `layer`, which is this one's as it is now, as queries see it through this kind of cache."""
@@ -133,11 +132,16 @@ class Storage(ABC):
 
     def visible(self, layer: Layer) -> Int[Tensor, " row"]:
         """Return how many slots the query at each row's next position sees."""
-        seen = self.positions >= 0  # row slot
-        if (shown := self.shown(layer)).window is not None:
-            near = self.next_positions()[:, None] - self.positions < shown.window  # row slot
-            seen = seen & (near | early(self.positions, shown.sinks))  # row slot
+        if (shown := self.shown(layer)).window is None:
+            return self.seen()
+        near = self.next_positions()[:, None] - self.positions < shown.window  # row slot
+        seen = (self.positions >= 0) & (near | early(self.positions, shown.sinks))  # row slot
         return seen.sum(dim=-1)
+
+    def seen(self) -> Int[Tensor, " row"]:
+        """Return how many slots of each row are not hidden from everyone."""
+        # In numpy, here and above: a probe reads every layer after every step, and these cost half of torch's.
+        return torch.from_numpy((self.positions.numpy() >= 0).sum(axis=-1))
 
     def exported(self) -> dict[str, Tensor]:
         """Return a copy of each part. What nothing may attend to is blanked: no dropped token reaches a file."""
