@@ -143,7 +143,7 @@ def _held(layers: Sequence[LayerView]) -> Held:
 def _words(*parts: Sequence[Float[Tensor, "row kv_head slot head_dim"]]) -> Words:
     states = torch.stack([layer for part in parts for layer in part])
     words = states.view(_WORD[states.element_size()]).cpu().numpy()
-    return words.reshape(len(parts), -1, *words.shape[1:])
+    return words.reshape(len(parts), len(parts[0]), *words.shape[1:])
 
 
 def _sums(words: Words, *, salt: int) -> Numbers:

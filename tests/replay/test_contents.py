@@ -98,6 +98,14 @@ def test_tokens_that_came_or_went_have_not_moved() -> None:
     assert moved(seen(shorter), seen(whole)) == []
 
 
+def test_a_cache_without_a_slot_has_not_moved() -> None:
+    whole = layer()
+    empty = LayerView(keys=whole.keys[:, :, :0], values=whole.values[:, :, :0], positions=POSITIONS[:, :0])
+
+    assert moved(seen(whole), seen(empty)) == []
+    assert moved(seen(empty), seen(whole)) == []
+
+
 def test_where_nothing_may_come_or_go_both_are_told() -> None:
     whole = layer()
     shorter = LayerView(keys=whole.keys[:, :, :3], values=whole.values[:, :, :3], positions=POSITIONS[:, :3])
