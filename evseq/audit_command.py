@@ -12,8 +12,7 @@ import click
 
 from evseq import flags
 from evseq.config import configure
-from evseq.errors import UsageError, nearest
-from evseq.verdict.result import Exit
+from evseq.errors import Exit, UsageError, nearest
 
 if TYPE_CHECKING:
     from evseq.audit.healthy import Sound
@@ -75,8 +74,8 @@ def audit(
     from evseq.audit.audit import Settings
     from evseq.audit.audit import audit as audited
     from evseq.audit.report import lines, write
+    from evseq.checking import read_scripts
     from evseq.faults.catalogue import FAULTS
-    from evseq.pipeline import read_scripts
 
     config = configure(given)
     suite = tuple(script.name for script in read_scripts([], suite=True))

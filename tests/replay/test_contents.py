@@ -98,6 +98,14 @@ def test_tokens_that_came_or_went_have_not_moved() -> None:
     assert moved(seen(shorter), seen(whole)) == []
 
 
+def test_a_cache_without_a_slot_has_not_moved() -> None:
+    whole = layer()
+    empty = LayerView(keys=whole.keys[:, :, :0], values=whole.values[:, :, :0], positions=POSITIONS[:, :0])
+
+    assert moved(seen(whole), seen(empty)) == []
+    assert moved(seen(empty), seen(whole)) == []
+
+
 def test_where_nothing_may_come_or_go_both_are_told() -> None:
     whole = layer()
     shorter = LayerView(keys=whole.keys[:, :, :3], values=whole.values[:, :, :3], positions=POSITIONS[:, :3])
@@ -143,13 +151,13 @@ def test_what_is_told_at_a_glance_is_told_token_by_token(data: st.DataObject) ->
 
     assert told == [
         (layer, row, position)
-        for layer, (old, new) in enumerate(zip(before.layers, after.layers, strict=True))
+        for layer, (old, new) in enumerate(zip(before.tokens, after.tokens, strict=True))
         for row, position in _moved(old, new, whole=whole)
     ]
 
 
 def _few(data: st.DataObject) -> Contents:
-    """Draw two layers of one row with few positions and fewer checksums, so that many are equal."""
+    """Draw two layers of one row with few positions and fewer bits, so that many are equal."""
     slots = data.draw(st.integers(0, 4))
     orders = [[*data.draw(st.permutations(range(4)))][:slots] for _ in range(2)]
     empty = [[data.draw(st.booleans()) for _ in range(slots)] for _ in range(2)]
@@ -157,8 +165,9 @@ def _few(data: st.DataObject) -> Contents:
         [[-1 if gone else position for position, gone in zip(order, none, strict=True)]]
         for order, none in zip(orders, empty, strict=True)
     ]
-    sums = [[[data.draw(st.integers(0, 1)) for _ in range(slots)]] for _ in range(2)]
-    shape = (2, 1, slots)
-    return Contents(
-        blocks=(Held(positions=np.array(positions, int).reshape(shape), sums=np.array(sums, int).reshape(shape)),)
+    words = [data.draw(st.integers(0, 1)) for _ in range(2 * slots)]
+    held = Held(
+        positions=np.array(positions, int).reshape(2, 1, slots),
+        words=(np.array(words, int).reshape(1, 2, 1, 1, slots, 1),),
     )
+    return Contents(blocks=(held,))
