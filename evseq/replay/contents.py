@@ -1,9 +1,9 @@
-"""Contents: the bits of every cached token in every layer, to see what moved."""
+"""Contents: the bits of every cached token in every layer, or a checksum of them, to see what moved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby
 
@@ -21,6 +21,10 @@ _WORD = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 EMPTY = -1
 """The position of a slot that holds nothing."""
 
+SMALL = 2**24
+"""Bytes of the layers of one shape up to which their bits are kept: to copy and compare them is quicker than to sum
+them. What is larger is not kept twice, and is summed on the device it is on."""
+
 Numbers = Int[np.ndarray, "layer row slot"]
 """In numpy, whose smallest operations cost a quarter of torch's: this is asked after every step of every session."""
 
@@ -35,18 +39,26 @@ Tokens = list[dict[int, int]]
 class Held:
     """What some layers of one shape hold: the position of every slot, and the bits of its keys and values.
 
-    Keys and values are two parts of one tensor, or a tensor each where they differ in shape.
+    Keys and values are two parts of one tensor, or a tensor each where they differ in shape. If `summed`, the sum of
+    each slot stands there, as one part with one head of one number.
     """
 
     positions: Numbers
     words: tuple[Words, ...]
+    summed: bool
+
+    def sums(self) -> Held:
+        """Return the same with the sum of each slot in place of its bits."""
+        if self.summed:
+            return self
+        return replace(self, words=(_sums([torch.from_numpy(part) for part in self.words]),), summed=True)
 
     def tokens(self) -> Iterator[Tokens]:
         """Yield each layer's tokens: keys and values summed as integers under fixed odd weights, modulo 2^64.
 
         A change of any single element always shows; several changes cancel with a chance of about 2^-63.
         """
-        sums = np.sum([_sums(part, salt=salt) for salt, part in enumerate(self.words, start=1)], axis=0)
+        sums = self.sums().words[0][0, :, :, 0, :, 0]
         for layer in zip(self.positions.tolist(), sums.tolist(), strict=True):
             yield [
                 {place: word for place, word in zip(*row, strict=True) if place != EMPTY}
@@ -67,6 +79,7 @@ class Contents:
             Held(
                 positions=held.positions[layer : layer + 1],
                 words=tuple(part[:, layer : layer + 1] for part in held.words),
+                summed=held.summed,
             )
             for held in self.blocks
             for layer in range(len(held.positions))
@@ -110,7 +123,7 @@ def selected(before: Contents | None, parents: Sequence[int]) -> Contents | None
     rows = list(parents)
     return Contents(
         blocks=tuple(
-            Held(positions=held.positions[:, rows], words=tuple(part[:, :, rows] for part in held.words))
+            replace(held, positions=held.positions[:, rows], words=tuple(part[:, :, rows] for part in held.words))
             for held in before.blocks
         )
     )
@@ -134,22 +147,36 @@ def _held(layers: Sequence[LayerView]) -> Held:
     """Return what layers of one shape hold, copied in one go, for a session may go on writing into its own."""
     keys, values = [layer.keys for layer in layers], [layer.values for layer in layers]
     alike = keys[0].shape == values[0].shape and keys[0].dtype == values[0].dtype
-    return Held(
-        positions=torch.stack([layer.positions for layer in layers]).cpu().numpy(),
-        words=(_words(keys, values),) if alike else (_words(keys), _words(values)),
-    )
+    parts = ((keys, values),) if alike else ((keys,), (values,))
+    summed = len(layers) * (keys[0].nbytes + values[0].nbytes) > SMALL
+    if summed:  # a layer at a time: a sum takes eight bytes for each number
+        one_by_one = ([_words(*([one[layer]] for one in part)) for part in parts] for layer in range(len(layers)))
+        words = [np.concatenate([_sums(layer) for layer in one_by_one], axis=1)]
+    else:
+        words = [_words(*part).cpu().numpy() for part in parts]
+    positions = torch.stack([layer.positions for layer in layers]).cpu().numpy()
+    return Held(positions=positions, words=tuple(words), summed=summed)
 
 
-def _words(*parts: Sequence[Float[Tensor, "row kv_head slot head_dim"]]) -> Words:
+def _words(
+    *parts: Sequence[Float[Tensor, "row kv_head slot head_dim"]],
+) -> Int[Tensor, "part layer row kv_head slot head_dim"]:
     states = torch.stack([layer for part in parts for layer in part])
-    words = states.view(_WORD[states.element_size()]).cpu().numpy()
+    words: Tensor = states.view(_WORD[states.element_size()])
     return words.reshape(len(parts), len(parts[0]), *words.shape[1:])
 
 
-def _sums(words: Words, *, salt: int) -> Numbers:
-    weights = _weights(len(words), words.shape[3], words.shape[5], salt)
-    weighted: Tensor = torch.from_numpy(words).to(torch.int64) * weights
-    return weighted.sum((0, 3, 5)).numpy()
+def _sums(
+    parts: Sequence[Int[Tensor, "part layer row kv_head slot head_dim"]],
+) -> Int[np.ndarray, "1 layer row 1 slot 1"]:
+    """Return the sum of each slot, as one part with one head of one number."""
+    sums = [
+        (words.to(torch.int64) * _weights(len(words), words.shape[3], words.shape[5], salt).to(words.device)).sum(
+            (0, 3, 5), keepdim=True
+        )
+        for salt, words in enumerate(parts, start=1)
+    ]
+    return torch.stack(sums).sum(dim=0).cpu().numpy()
 
 
 def _still(old: Held, new: Held, *, whole: bool) -> bool:
@@ -167,6 +194,8 @@ def _still(old: Held, new: Held, *, whole: bool) -> bool:
         fresh, last = are[..., end:], were.max(axis=2, initial=EMPTY, keepdims=True)
         if (whole or not (fresh > last).all()) and ((fresh != EMPTY) & (whole | (fresh <= last))).any():
             return False
+    if old.summed != new.summed:
+        return False
     for one, other in zip(old.words, new.words, strict=True):
         if (one.shape[:4], one.shape[5], one.dtype) != (other.shape[:4], other.shape[5], other.dtype):
             return False
@@ -184,6 +213,8 @@ def _moved(old: Tokens, new: Tokens, *, whole: bool) -> Iterator[tuple[int, int]
 
 
 def _beside(one: Held, other: Held) -> Held:
+    if one.summed != other.summed:
+        one, other = one.sums(), other.sums()
     slots = max(one.positions.shape[2], other.positions.shape[2])
     rows = [
         np.pad(held.positions, ((0, 0), (0, 0), (0, slots - held.positions.shape[2])), constant_values=EMPTY)
@@ -193,7 +224,8 @@ def _beside(one: Held, other: Held) -> Held:
         [np.pad(part, (*((0, 0),) * 4, (0, slots - part.shape[4]), (0, 0))) for part in parts]
         for parts in zip(one.words, other.words, strict=True)
     ]
-    return Held(positions=np.concatenate(rows, axis=1), words=tuple(np.concatenate(parts, axis=2) for parts in words))
+    together = tuple(np.concatenate(parts, axis=2) for parts in words)
+    return Held(positions=np.concatenate(rows, axis=1), words=together, summed=one.summed)
 
 
 @cache

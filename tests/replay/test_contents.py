@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from evseq.engines.protocol import CacheView, LayerView
-from evseq.replay.contents import Contents, Held, _moved, contents, moved, same_bits
+from evseq.replay.contents import SMALL, Contents, Held, _moved, beside, contents, moved, same_bits
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 ROWS, HEADS, SLOTS, DIM = 2, 3, 4, 5
 POSITIONS = torch.tensor([[0, 1, 2, 3], [-1, 0, 1, 2]])
+
+
+@pytest.fixture(autouse=True, params=[SMALL, 0], ids=["bits", "sums"])
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the bits of what is small, and the sums of what is large."""
+    monkeypatch.setattr("evseq.replay.contents.SMALL", request.param)
 
 
 def layer(dtype: torch.dtype = torch.float64, *, seed: int = 1) -> LayerView:
@@ -119,6 +125,31 @@ def test_an_engine_that_shows_nothing_has_no_contents() -> None:
     assert contents(None) is None
 
 
+def test_what_grew_large_is_compared_with_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = _with(layer(), "keys", last_bit_flipped(layer().keys, (1, 0, 3, 0)))
+    before = seen(layer())
+    monkeypatch.setattr("evseq.replay.contents.SMALL", 1)
+
+    assert moved(before, seen(layer()), whole=True) == []
+    assert moved(before, seen(changed)) == [(0, 1, 2)]
+
+
+def test_rows_of_a_small_and_a_large_session_stand_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = seen(layer())
+    monkeypatch.setattr("evseq.replay.contents.SMALL", 1)
+
+    together, alike, other = (joined(small, seen(layer(seed=seed))) for seed in (1, 1, 2))
+
+    assert moved(together, alike, whole=True) == []
+    assert {row for _, row, _ in moved(together, other)} == {2, 3}
+
+
+def joined(one: Contents, other: Contents) -> Contents:
+    found = beside(one, other)
+    assert found is not None
+    return found
+
+
 class TestSameBits:
     def test_equal_numbers_are_the_same(self) -> None:
         assert same_bits(torch.ones(2, 3), torch.ones(3, 2).t())
@@ -169,5 +200,6 @@ def _few(data: st.DataObject) -> Contents:
     held = Held(
         positions=np.array(positions, int).reshape(2, 1, slots),
         words=(np.array(words, int).reshape(1, 2, 1, 1, slots, 1),),
+        summed=data.draw(st.booleans()),
     )
     return Contents(blocks=(held,))
