@@ -12,8 +12,7 @@ import click
 
 from evseq import flags
 from evseq.config import configure
-from evseq.errors import UsageError, nearest
-from evseq.verdict.result import Exit
+from evseq.errors import Exit, UsageError, nearest
 
 if TYPE_CHECKING:
     from evseq.audit.healthy import Sound
@@ -85,8 +84,8 @@ def audit(  # noqa: PLR0913 - one for each flag
     from evseq.audit.audit import Settings
     from evseq.audit.audit import audit as audited
     from evseq.audit.report import lines, write
+    from evseq.checking import read_scripts
     from evseq.faults.catalogue import FAULTS
-    from evseq.pipeline import read_scripts
 
     kept = _lines(quick_file) if quick_keep else ()
     config = configure(given)

@@ -12,10 +12,9 @@ from evseq import flags
 from evseq.audit_command import audit
 from evseq.config import Config, configure
 from evseq.ending import ended
-from evseq.errors import UsageError
+from evseq.errors import Exit, UsageError
 from evseq.golden_commands import golden
 from evseq.settings import SETTINGS
-from evseq.verdict.result import Exit
 
 if TYPE_CHECKING:
     from evseq.pipeline import Settings
@@ -93,13 +92,13 @@ def check(scripts: tuple[str, ...], *, suite: bool, **given: Any) -> Exit:
     No model is loaded. With --target every length, position and count is computed for that decoder. Without it they
     stay symbolic, even where a script names targets of its own.
     """
-    from evseq import pipeline
+    from evseq import checking
 
     config = configure(given)
-    parsed = pipeline.read_scripts(_named(scripts, suite=suite), suite=suite)
+    parsed = checking.read_scripts(_named(scripts, suite=suite), suite=suite)
     asked = config.open_names() if given["target"] else ()
     for target in asked or (None,):
-        pipeline.check(parsed, target, _run_settings(config))
+        checking.check(parsed, target, mode=config.arms)
     on = f" on {', '.join(asked)}" if asked else ""
     click.echo(f"{len(parsed)} scripts are fine{on}" if len(parsed) != 1 else f"1 script is fine{on}")
     return Exit.PASSED
@@ -111,10 +110,10 @@ def check(scripts: tuple[str, ...], *, suite: bool, **given: Any) -> Exit:
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change, and exit 1 if anything would.")
 def fmt(scripts: tuple[str, ...], *, suite: bool, only_check: bool, diff: bool) -> Exit:
     """Rewrite SCRIPTS in the normal form; comments stay."""
-    from evseq import pipeline
+    from evseq import checking
     from evseq.script.fmt import changes
 
-    changed = changes(pipeline.read_scripts(_named(scripts, suite=suite), suite=suite))
+    changed = changes(checking.read_scripts(_named(scripts, suite=suite), suite=suite))
     for change in changed:
         if diff:
             click.echo(change.diff(), nl=False)

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 
 import click
 
-from evseq.errors import EvseqError, printable
+from evseq.errors import EvseqError, Exit, printable
 from evseq.settings import TRACEBACK
-from evseq.verdict.result import Exit
 
 __all__ = ["ended"]
 

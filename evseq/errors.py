@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import ClassVar
 
 __all__ = [
     "CacheError",
     "EngineError",
     "EvseqError",
+    "Exit",
     "Place",
     "Problem",
     "ScriptError",
@@ -19,6 +21,17 @@ __all__ = [
     "nearest",
     "printable",
 ]
+
+
+class Exit(IntEnum):
+    """Exit codes, equal to pytest's."""
+
+    PASSED = 0
+    FAILED = 1
+    INTERRUPTED = 2
+    INTERNAL = 3
+    USAGE = 4
+    NOTHING = 5
 
 
 class EvseqError(Exception):

@@ -13,11 +13,10 @@ import click
 
 from evseq import flags
 from evseq.config import Config, configure
-from evseq.errors import UsageError
+from evseq.errors import Exit, UsageError
 from evseq.golden.terms import Limits, Relation
 from evseq.report.figures import counted
 from evseq.store_commands import COMMANDS
-from evseq.verdict.result import Exit
 
 if TYPE_CHECKING:
     from evseq.golden.root import Place, Root

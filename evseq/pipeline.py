@@ -5,53 +5,34 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from evseq import checking
+from evseq.checking import engine_name, read_scripts
 from evseq.engines.registry import find, targets
-from evseq.errors import Problem, ScriptError, UsageError
-from evseq.geometry import Capability
+from evseq.errors import UsageError
 from evseq.golden.terms import Terms
 from evseq.part import Part, ScriptResult, Watcher
 from evseq.playing import play
-from evseq.replay.opening import described, tokenized
+from evseq.replay.opening import described
 from evseq.running import Run, Settings, observed_cases
-from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered
-from evseq.script.library import SUITE, quick_scripts, read_all
 from evseq.verdict.known import known_file, marked, read_known, unmatched
 from evseq.verdict.label import label
 from evseq.verdict.result import Check, Finding, Forwards, Result
 
-if TYPE_CHECKING:
-    from evseq.geometry import Description
-    from evseq.script.texts import Tokenize
-
 __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "check", "judge", "qualify", "read_scripts", "run", "selected"]
 
 
-# -- reading, selecting, checking: no torch ----------------------------------------------------------------------------
-
-
-def read_scripts(names: Sequence[str | Path], *, suite: bool = False, quick: bool = False) -> tuple[Script, ...]:
-    """Read script files and folders of them (`**/*.evseq.yaml`), the shipped suite too if asked, or its quick set.
-
-    A script of the quick set that is also named, or of the suite that is asked for, is whole.
-    Raises ScriptError with the problems of every file at once; UsageError for a name that is neither.
-    """
-    whole = read_all([*([SUITE] if suite else []), *(Path(name) for name in names)])
-    there = {script.source.file for script in whole}
-    few = [script for script in quick_scripts() if script.source.file not in there] if quick else []
-    return (*few, *whole)
+# -- selecting, checking: no torch ------------------------------------------------------------------------------------
 
 
 def selected(script: Script, target: str, settings: Settings) -> tuple[CaseArms, ...]:
     """Return the cases of `script` on one target."""
     description = described(target, find(target))
-    return cases(script, description, engine=_engine(target), mode=settings.mode, only=settings.only)
+    return cases(script, description, engine=engine_name(target), mode=settings.mode, only=settings.only)
 
 
 def check(scripts: Sequence[Script], target: str | None, settings: Settings) -> None:
@@ -59,24 +40,7 @@ def check(scripts: Sequence[Script], target: str | None, settings: Settings) -> 
 
     Raises ScriptError with the problems of all scripts.
     """
-    problems: list[Problem] = []
-    for text in targets(target) if target else (None,):
-        description, tokenize = (None, None) if text is None else _read(text)
-        for script in scripts:
-            try:
-                lowering.check(script, description, engine=_engine(text), mode=settings.mode, tokenize=tokenize)
-            except ScriptError as error:
-                problems += error.problems
-    if problems:
-        raise ScriptError(problems)
-
-
-def _read(text: str) -> tuple[Description, Tokenize | None]:
-    """Return a target's description, and its tokenizer if it declares one."""
-    loader = find(text)
-    description = described(text, loader)
-    worded = Capability.TEXT in description.capabilities
-    return description, partial(tokenized, text, loader) if worded else None
+    checking.check(scripts, target, mode=settings.mode)
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -264,7 +228,3 @@ def _pairs(scripts: Sequence[Script], given: Mapping[str, Sequence[str]], *, by_
 
 def _own(script: Script) -> list[str]:
     return [single for target in script.targets for single in targets(target)]
-
-
-def _engine(target: str | None) -> str:
-    return (target or "").partition(":")[0]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
-from evseq.engines.registry import GROUP
+from evseq.engines.registry import GROUP, entry_points
 from evseq.errors import UsageError, nearest
 from evseq.golden.terms import Need
 from evseq.settings import ON_PURPOSE, SETTINGS, label, word

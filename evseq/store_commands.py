@@ -11,10 +11,9 @@ import click
 
 from evseq import flags
 from evseq.config import configure
-from evseq.errors import UsageError
+from evseq.errors import Exit, UsageError
 from evseq.golden.store import cache_of_goldens
 from evseq.report.figures import counted
-from evseq.verdict.result import Exit
 
 if TYPE_CHECKING:
     from evseq.cache.damage import Damage

@@ -22,7 +22,7 @@ ORDER = (
     ("script",),
     ("engines",),
     ("replay",),
-    ("verdict",),
+    ("checking", "verdict"),
     ("part",),
     ("golden", "report"),
     ("stamp",),
@@ -55,6 +55,7 @@ WITHOUT_TORCH = (
 LIGHT = (
     *WITHOUT_TORCH,
     "report/",
+    "checking.py",
     "settings.py",
     "project.py",
     "config.py",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.content import byte_runs, tensor_digest
+from evseq.cache.content import byte_runs, tensor_digests
 from evseq.cache.damage import DigestMismatch, Unsealable
 from evseq.cache.frame import Extent, Form
 from evseq.cache.header import SealedKind, encode, read
@@ -67,7 +67,7 @@ def seal(
     hold and `NotWritable` where the system refuses; the old file is then whole.
     """
     forms = {name: _form(path, name, tensor) for name, tensor in tensors.items()}
-    digests = {name: tensor_digest(tensor) for name, tensor in tensors.items()}
+    digests = tensor_digests(tensors)
     try:
         header, order, vouching = encode(kind=kind, identity=identity, digests=digests, scalars=scalars, forms=forms)
     except (TypeError, ValueError) as error:
@@ -91,8 +91,8 @@ def open_sealed(path: str | PathLike[str], *, kind: SealedKind) -> Sealed:
         # Private to us: a caller may write into the tensors, and the file keeps its bytes.
         mapped = mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_COPY)
     tensors = {name: _tensor(mapped, extent) for name, extent in header.extents.items()}
-    for name, tensor in tensors.items():
-        actual, extent = tensor_digest(tensor), header.extents[name]
+    for name, actual in tensor_digests(tensors).items():
+        extent = header.extents[name]
         if actual != header.digests[name]:
             place = f"tensor {name!r}, bytes {extent.start} to {extent.stop}"
             raise DigestMismatch(path, f"{place}: SHA-256 is {actual}, recorded {header.digests[name]}")

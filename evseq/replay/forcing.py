@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -26,20 +27,21 @@ __all__ = ["Forcing", "batch_of", "looked_at"]
 
 def batch_of(feed: st.Feed, layout: Layout) -> Batch:
     """Return the columns of a forward for a session of this layout."""
-    given = layout.positions is Positions.GIVEN
+    # All at once and by numpy, which reads tuples twice as fast as torch.
+    tokens, nodes, positions = np.array((feed.tokens, feed.nodes, feed.positions), dtype=np.int64)  # row column each
     return Batch(
-        tokens=torch.tensor(feed.tokens),
-        mask=torch.tensor(feed.nodes) >= 0,
-        positions=torch.tensor(feed.positions) if given else None,
+        tokens=torch.from_numpy(tokens),
+        mask=torch.from_numpy(nodes >= 0),
+        positions=torch.from_numpy(positions) if layout.positions is Positions.GIVEN else None,
     )
 
 
 def looked_at(logits: object, batch: Batch, *, vocab: int) -> Float[Tensor, "row column vocab"]:
     """Return the logits on the CPU. Raises EngineError for anything but a table of them."""
-    expected = [*batch.tokens.shape, vocab]
-    if not isinstance(logits, Tensor) or not logits.is_floating_point() or list(logits.shape) != expected:
+    expected = (*batch.tokens.shape, vocab)
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.shape != expected:
         found = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise EngineError(f"a forward returned {found}, expected logits of shape {expected}")
+        raise EngineError(f"a forward returned {found}, expected logits of shape {list(expected)}")
     return logits.detach().cpu()
 
 

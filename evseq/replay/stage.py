@@ -73,7 +73,8 @@ class Stage:
         before, started = live.engine.forwarded, time.perf_counter()
         logits = live.session.prefill(batch) if step.prefill else live.session.append(batch)
         seconds = time.perf_counter() - started
-        real = batch.mask.nonzero().tolist()
+        real = [(row, column) for row, nodes in enumerate(step.nodes) for column, node in enumerate(nodes) if node >= 0]
+        table = looked_at(logits, batch, vocab=self.description.geometry.vocab)
         self.recording.fed.append(
             Fed(
                 step=self.index,
@@ -86,7 +87,7 @@ class Stage:
                 nodes=tuple(step.nodes[row][column] for row, column in real),
                 lineage=step.lineage,
                 # A copy: an engine may reuse its buffer.
-                logits=looked_at(logits, batch, vocab=self.description.geometry.vocab)[batch.mask],
+                logits=table[batch.mask] if len(real) < batch.mask.numel() else table.flatten(0, 1).clone(),
                 columns=batch.tokens.numel(),
                 forwarded=live.engine.forwarded - before,
                 seconds=seconds,

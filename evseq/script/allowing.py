@@ -41,7 +41,7 @@ class Allow(BaseModel):
     checks, how many findings a case may have.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     check: Check = Field(description="the check whose findings are tolerated")
     because: _Reason = Field(description="the reason, in a sentence")

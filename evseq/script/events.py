@@ -76,7 +76,8 @@ class Keep(StrEnum):
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    # Built when one is first read: a script uses a few of the events, and all of them take longer than all else does.
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     ways: ClassVar[tuple[str, ...]] = ()  # keys of which exactly one is given
 
@@ -397,4 +398,3 @@ Event = (
     | Repeat
 )
 EVENTS: dict[str, type[Event]] = {event.word: event for event in get_args(Event)}
-Repeat.model_rebuild()  # its events may be any of these

@@ -28,11 +28,14 @@ MAX_TEXT_BYTES = 1 << 20
 _Name = Annotated[str, Field(strict=True, min_length=1)]
 
 
+_CONFIG = ConfigDict(extra="forbid", defer_build=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ids:
     """A row given as token ids."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     ids: Annotated[tuple[Token, ...], Field(min_length=1)]
 
 
@@ -40,7 +43,7 @@ class Ids:
 class Random:
     """A row of `length` ids drawn below the vocabulary from `seed`."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     length: Number
     seed: Number
 
@@ -49,7 +52,7 @@ class Random:
 class Text:
     """A row of text, tokenized once."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     text: _Name
 
 
@@ -57,7 +60,7 @@ class Text:
 class TextFile:
     """A row read whole from a file beside the script."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     file: _Name
 
 
@@ -65,7 +68,7 @@ class TextFile:
 class Each:
     """One case per line of a file beside the script: a text, or a JSON list of ids."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     each: _Name
 
 

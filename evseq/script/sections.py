@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from evseq.geometry import Capability
 from evseq.script.allowing import EXAMPLE, Allow, Allows, listed
@@ -57,7 +57,7 @@ MAX_REPEATS = 2
 """How deep repeats nest."""
 
 _ARM_ADVICE = "use letters, digits and _, so that a number may hold it; an engine's own option is engine.option"
-_ALLOWS: TypeAdapter[Allow | list[Allow]] = TypeAdapter(Allows)
+_ALLOWS: TypeAdapter[Allow | list[Allow]] = TypeAdapter(Allows, config=ConfigDict(defer_build=True))
 _NAME = re.compile(NAME)
 _ARM = re.compile(ARM_NAME)
 

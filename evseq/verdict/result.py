@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 from evseq.check import Check
+from evseq.errors import Exit
 
 __all__ = [
     "Allowed",
@@ -35,17 +36,6 @@ class Outcome(StrEnum):
     FAILED = "failed"
     KNOWN = "known"
     UNSUPPORTED = "unsupported"
-
-
-class Exit(IntEnum):
-    """Exit codes, equal to pytest's."""
-
-    PASSED = 0
-    FAILED = 1
-    INTERRUPTED = 2
-    INTERNAL = 3
-    USAGE = 4
-    NOTHING = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from evseq.cache import content
 from evseq.cache.canonical import canonical
-from evseq.cache.content import LiveContent, checksum, root, tensor_digest
+from evseq.cache.content import LiveContent, checksum, root, tensor_digest, tensor_digests
 
 WORDS = 3 * content.RUN // content.WORD + 5
 SEED = 7
@@ -56,6 +56,18 @@ class TestTensorDigest:
 
     def test_tells_the_two_zeros_apart(self) -> None:
         assert tensor_digest(torch.tensor(0.0)) != tensor_digest(torch.tensor(-0.0))
+
+
+class TestTensorDigests:
+    @pytest.mark.parametrize("much", [0, 1 << 40])
+    def test_are_those_of_each_tensor_in_the_order_of_the_names(
+        self, much: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(content, "MUCH", much)
+
+        digests = tensor_digests(TENSORS)
+
+        assert list(digests.items()) == [(name, tensor_digest(tensor)) for name, tensor in TENSORS.items()]
 
 
 class TestRoot:

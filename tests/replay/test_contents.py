@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from evseq.engines.protocol import CacheView, LayerView
-from evseq.replay.contents import Contents, Held, _moved, contents, moved, same_bits
+from evseq.replay.contents import SMALL, Contents, Held, _moved, beside, contents, moved, same_bits
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 ROWS, HEADS, SLOTS, DIM = 2, 3, 4, 5
 POSITIONS = torch.tensor([[0, 1, 2, 3], [-1, 0, 1, 2]])
+
+
+@pytest.fixture(autouse=True, params=[SMALL, 0], ids=["bits", "sums"])
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the bits of what is small, and the sums of what is large."""
+    monkeypatch.setattr("evseq.replay.contents.SMALL", request.param)
 
 
 def layer(dtype: torch.dtype = torch.float64, *, seed: int = 1) -> LayerView:
@@ -98,6 +104,14 @@ def test_tokens_that_came_or_went_have_not_moved() -> None:
     assert moved(seen(shorter), seen(whole)) == []
 
 
+def test_a_cache_without_a_slot_has_not_moved() -> None:
+    whole = layer()
+    empty = LayerView(keys=whole.keys[:, :, :0], values=whole.values[:, :, :0], positions=POSITIONS[:, :0])
+
+    assert moved(seen(whole), seen(empty)) == []
+    assert moved(seen(empty), seen(whole)) == []
+
+
 def test_where_nothing_may_come_or_go_both_are_told() -> None:
     whole = layer()
     shorter = LayerView(keys=whole.keys[:, :, :3], values=whole.values[:, :, :3], positions=POSITIONS[:, :3])
@@ -109,6 +123,31 @@ def test_where_nothing_may_come_or_go_both_are_told() -> None:
 
 def test_an_engine_that_shows_nothing_has_no_contents() -> None:
     assert contents(None) is None
+
+
+def test_what_grew_large_is_compared_with_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = _with(layer(), "keys", last_bit_flipped(layer().keys, (1, 0, 3, 0)))
+    before = seen(layer())
+    monkeypatch.setattr("evseq.replay.contents.SMALL", 1)
+
+    assert moved(before, seen(layer()), whole=True) == []
+    assert moved(before, seen(changed)) == [(0, 1, 2)]
+
+
+def test_rows_of_a_small_and_a_large_session_stand_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = seen(layer())
+    monkeypatch.setattr("evseq.replay.contents.SMALL", 1)
+
+    together, alike, other = (joined(small, seen(layer(seed=seed))) for seed in (1, 1, 2))
+
+    assert moved(together, alike, whole=True) == []
+    assert {row for _, row, _ in moved(together, other)} == {2, 3}
+
+
+def joined(one: Contents, other: Contents) -> Contents:
+    found = beside(one, other)
+    assert found is not None
+    return found
 
 
 class TestSameBits:
@@ -143,13 +182,13 @@ def test_what_is_told_at_a_glance_is_told_token_by_token(data: st.DataObject) ->
 
     assert told == [
         (layer, row, position)
-        for layer, (old, new) in enumerate(zip(before.layers, after.layers, strict=True))
+        for layer, (old, new) in enumerate(zip(before.tokens, after.tokens, strict=True))
         for row, position in _moved(old, new, whole=whole)
     ]
 
 
 def _few(data: st.DataObject) -> Contents:
-    """Draw two layers of one row with few positions and fewer checksums, so that many are equal."""
+    """Draw two layers of one row with few positions and fewer bits, so that many are equal."""
     slots = data.draw(st.integers(0, 4))
     orders = [[*data.draw(st.permutations(range(4)))][:slots] for _ in range(2)]
     empty = [[data.draw(st.booleans()) for _ in range(slots)] for _ in range(2)]
@@ -157,8 +196,10 @@ def _few(data: st.DataObject) -> Contents:
         [[-1 if gone else position for position, gone in zip(order, none, strict=True)]]
         for order, none in zip(orders, empty, strict=True)
     ]
-    sums = [[[data.draw(st.integers(0, 1)) for _ in range(slots)]] for _ in range(2)]
-    shape = (2, 1, slots)
-    return Contents(
-        blocks=(Held(positions=np.array(positions, int).reshape(shape), sums=np.array(sums, int).reshape(shape)),)
+    words = [data.draw(st.integers(0, 1)) for _ in range(2 * slots)]
+    held = Held(
+        positions=np.array(positions, int).reshape(2, 1, slots),
+        words=(np.array(words, int).reshape(1, 2, 1, 1, slots, 1),),
+        summed=data.draw(st.booleans()),
     )
+    return Contents(blocks=(held,))

@@ -43,9 +43,16 @@ def _python(arguments: list[str], folder: str) -> None:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=Path(folder),
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env=_environment(folder),
         capture_output=True,
         check=False,
         text=True,
     )
     assert done.returncode in (0, 5), done.stderr  # 5: pytest collected nothing
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """Return this environment, in which whatever is imported is compiled once, as an installed package is."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    path = os.pathsep.join(path for path in sys.path if path)
+    return {**kept, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(Path(folder, "compiled"))}

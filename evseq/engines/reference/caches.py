@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -218,9 +220,11 @@ class Ring(Storage):
         super().clear(rows)
         self.counts.zero_()
 
-    def lengths(self) -> Int[Tensor, " row"]:
+    def counted(self, held: Sequence[Sequence[int]]) -> list[int]:
         """Return each row's tokens, overwritten ones included: they shaped what is held."""
-        return self.counts
+        del held
+        counts: list[int] = self.counts.tolist()
+        return counts
 
 
 def _columns(positions: Int[Tensor, "row slot"]) -> int:

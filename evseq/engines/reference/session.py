@@ -152,17 +152,16 @@ class ReferenceSession:
 
     def probe(self) -> Probe:
         """Read every number from the position tags and the tensors' sizes."""
-        held = self.storages if self.rows is not None else []
-        layers = self.decoder.config.layers
+        bytes_held = sum(storage.keys.nbytes + storage.values.nbytes for storage in self.storages)
+        if self.rows is None:
+            return Probe(lengths=(), next_positions=(), visible=(), cache_bytes=bytes_held)
+        held = [storage.held() for storage in self.storages]
+        layers = zip(self.storages, self.decoder.config.layers, held, strict=True)
         return Probe(
-            lengths=tuple(held[0].lengths().tolist()) if held else (),
-            next_positions=tuple(held[0].next_positions().tolist()) if held else (),
-            visible=tuple(tuple(storage.visible(layer).tolist()) for storage, layer in zip(held, layers, strict=False)),
-            cache_bytes=sum(
-                tensor.numel() * tensor.element_size()
-                for storage in self.storages
-                for tensor in (storage.keys, storage.values)
-            ),
+            lengths=tuple(self.storages[0].counted(held[0])),
+            next_positions=tuple([row[-1] + 1 if row else 0 for row in held[0]]),
+            visible=tuple([tuple(storage.visible(layer, rows)) for storage, layer, rows in layers]),
+            cache_bytes=bytes_held,
         )
 
     def view(self) -> CacheView:

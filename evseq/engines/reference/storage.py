@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -120,24 +121,33 @@ class Storage(ABC):
 
     def lengths(self) -> Int[Tensor, " row"]:
         """Return each row's cached tokens."""
-        return (self.positions >= 0).sum(dim=-1)
+        return torch.tensor(self.counted(self.held()))
 
     def next_positions(self) -> Int[Tensor, " row"]:
         """Return the position behind each row's last held token; 0 for an empty row."""
-        empty = torch.full((len(self.positions), 1), -1)  # row 1
-        return torch.cat((empty, self.positions), dim=-1).amax(dim=-1) + 1
+        return torch.tensor([row[-1] + 1 if row else 0 for row in self.held()])
+
+    def held(self) -> list[list[int]]:
+        """Return the positions of each row's held tokens, ascending.
+
+        They are counted in plain Python: every layer is probed after every step, and the smallest operation on a tensor
+        costs as much as sorting a hundred numbers that are nearly in order.
+        """
+        rows = (sorted(row) for row in self.positions.tolist())
+        return [row[bisect_left(row, 0) :] for row in rows]
+
+    def counted(self, held: Sequence[Sequence[int]]) -> list[int]:
+        """Return each row's cached tokens where these are held."""
+        return [len(row) for row in held]
 
     def shown(self, layer: Layer) -> Layer:
         """Return `layer`, which is this one's as it is now, as queries see it through this kind of cache."""
         return layer if self.kind is None else self.kind.shown(layer)
 
-    def visible(self, layer: Layer) -> Int[Tensor, " row"]:
-        """Return how many slots the query at each row's next position sees."""
-        seen = self.positions >= 0  # row slot
-        if (shown := self.shown(layer)).window is not None:
-            near = self.next_positions()[:, None] - self.positions < shown.window  # row slot
-            seen = seen & (near | early(self.positions, shown.sinks))  # row slot
-        return seen.sum(dim=-1)
+    def visible(self, layer: Layer, held: Sequence[Sequence[int]]) -> list[int]:
+        """Return how many of these the query at each row's next position sees."""
+        shown = self.shown(layer)
+        return [len(row) - _unseen(row, shown) for row in held]
 
     def exported(self) -> dict[str, Tensor]:
         """Return a copy of each part. What nothing may attend to is blanked: no dropped token reaches a file."""
@@ -172,6 +182,14 @@ class Storage(ABC):
         """Return the positions with -1 behind the first `lengths` tokens of each row."""
         rank = (self.positions >= 0).cumsum(dim=-1)  # row slot: 1 for a row's first token
         return self.positions.masked_fill(rank > lengths[:, None], -1)
+
+
+def _unseen(held: Sequence[int], shown: Layer) -> int:
+    """Return how many of a row's positions are before the window of its next query and behind the first ones."""
+    if shown.window is None or not held:
+        return 0
+    near = bisect_left(held, held[-1] + 2 - shown.window)
+    return max(0, near - bisect_left(held, held[0] + shown.sinks))
 
 
 def early(positions: Int[Tensor, "row slot"], sinks: int) -> Bool[Tensor, "row slot"]:

@@ -256,13 +256,15 @@ class TransformersSession:
 
     def probe(self) -> Probe:
         """Read counts from the mask and from the sizes of the tensors the layers hold."""
+        sizes = self.engine.description.geometry.layers
+        spans = [
+            self._span(layer, chunked=size.chunked) for layer, size in zip(numbered(self.cache), sizes, strict=True)
+        ]
+        seen = {span: tuple(self._seen(*span).tolist()) for span in dict.fromkeys(spans)}  # most layers see the same
         return Probe(
             lengths=tuple(self.mask.sum(dim=1).tolist()),
             next_positions=tuple(self._next_positions().tolist()),
-            visible=tuple(
-                tuple(self._visible(layer, chunked=sizes.chunked).tolist())
-                for layer, sizes in zip(numbered(self.cache), self.engine.description.geometry.layers, strict=True)
-            ),
+            visible=tuple(seen[span] for span in spans),
             cache_bytes=sum(held_bytes(layer) for layer in stored(self.cache)),
         )
 
@@ -277,39 +279,44 @@ class TransformersSession:
             case PositionRule.SLOT:
                 return torch.full((len(self.mask),), int(self.cache.get_seq_length()))
 
-    def _visible(self, layer: Stored | None, *, chunked: bool) -> Int[Tensor, " row"]:
-        """Return how many tokens of each row the next query sees in `layer`: held, inside the window, not masked.
+    def _span(self, layer: Stored | None, *, chunked: bool) -> tuple[int, int, int | None]:
+        """Return the slots the next query sees in `layer` unless they are masked: first, end and size of its chunks.
 
         The window is the one masks are made with now, in the live configuration, not the one the layer was made with.
         """
         if layer is None:
-            return self.mask[:, :0].sum(dim=1)
+            return 0, 0, None
         fed = int(layer.get_seq_length())
         first = fed - held(layer)
         config = self.engine.text_config
         if chunked:
-            begin = (self.mask.cumsum(dim=1) == 0).sum(dim=1, keepdim=True)  # row 1
-            size = config.attention_chunk_size
-            own = torch.arange(fed) >= begin + (fed - begin) // size * size  # row slot
-            seen: Int[Tensor, " row"] = (self.mask & own)[:, first:fed].sum(dim=1)
-            return seen
+            return first, fed, int(config.attention_chunk_size)
         if layer.is_sliding:
             window = config.sliding_window
             _, offset = layer.get_mask_sizes(1)
             # A buffer shorter than the window would roll for the next query; a session that full never gets one.
             short = isinstance(layer, StaticLayer) and layer.max_cache_len < window
             first = max(first, 0 if short else offset, fed - window + 1)
-        return self.mask[:, first:fed].sum(dim=1)
+        return first, fed, None
+
+    def _seen(self, first: int, end: int, chunk: int | None) -> Int[Tensor, " row"]:
+        """Return how many tokens of each row these slots hold, of the last chunk alone where a layer is chunked."""
+        if chunk is None:
+            return self.mask[:, first:end].sum(dim=1)
+        begin = (self.mask.cumsum(dim=1) == 0).sum(dim=1, keepdim=True)  # row 1
+        own = torch.arange(end) >= begin + (end - begin) // chunk * chunk  # row slot
+        seen: Int[Tensor, " row"] = (self.mask & own)[:, first:end].sum(dim=1)
+        return seen
 
     def view(self) -> CacheView:
         """Show every layer's slots in the order they are stored."""
         layers: list[LayerView] = []
+        fed, tags = self.mask.shape[1], self.positions.masked_fill(~self.mask, -1)  # row slot
+        none = torch.empty(len(self.mask), 0, 0, 0)  # row kv_head slot head_dim
         for layer in numbered(self.cache):
-            none = torch.empty(len(self.mask), 0, 0, 0)  # row kv_head slot head_dim
             keys, values = (layer and states(layer)) or (none, none)
-            fed = self.mask.shape[1]
-            positions = self.positions.masked_fill(~self.mask, -1)[:, fed - (held(layer) if layer else 0) :]  # row slot
-            empty = keys.shape[-2] - positions.shape[1]
-            positions = torch.nn.functional.pad(positions, (0, empty), value=-1)  # row slot
+            positions = tags[:, fed - (held(layer) if layer else 0) :]  # row slot
+            if empty := keys.shape[-2] - positions.shape[1]:
+                positions = torch.nn.functional.pad(positions, (0, empty), value=-1)  # row slot
             layers.append(LayerView(keys=keys, values=values, positions=positions))
         return CacheView(layers=tuple(layers))
