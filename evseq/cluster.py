@@ -142,6 +142,8 @@ class _Crew:
             return
         number, seat.number, seat.future = seat.number, None, None
         made = self._made(future)
+        if future is seat.lease and isinstance(made, Exception):
+            raise UsageError(f"{seat.address}: nothing can be played there: {made}\n{SAME}")
         if isinstance(made, Ended) and made.code is None:
             self._leave(seat)
         if number is not None:
@@ -205,8 +207,9 @@ class _Crew:
         self._patience = LATER
         self.seats.remove(seat)
         seat.lease.cancel()
-        if seat.future is not None:
-            seat.future.cancel()
+        future, seat.future = seat.future, None
+        if future is not None:
+            future.cancel()
 
     def _owe(self, seat: _Seat, future: Future[Any]) -> None:
         seat.future = future

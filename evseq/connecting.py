@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,16 +55,28 @@ def connected(scheduler: str) -> Iterator[Client]:
     with _silent(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other versions, which are compared, and of slow or large messages
         try:
+            with ThreadPoolExecutor(1) as thread:  # this one may have a loop that runs
+                thread.submit(asyncio.run, _greeted(scheduler)).result()
             client = Client(scheduler, timeout=CONNECT, set_as_default=False)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever answers there may say anything
             raise UsageError(
-                f"{scheduler}: no scheduler answers: {error}\n"
+                f"{scheduler}: no scheduler answers: {str(error) or f'not within {CONNECT} s'}\n"
                 "  help: start one with `dask scheduler`, or write the address that it prints"
             ) from None
         try:
             yield client
         finally:
             client.close(timeout=GRACE)
+
+
+async def _greeted(scheduler: str) -> None:
+    """Shake hands and leave: a client would wait without an end for somebody who says nothing."""
+    from distributed import Security
+    from distributed.comm import connect
+
+    arguments = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(connect(scheduler, timeout=CONNECT, **arguments), CONNECT)
+    await comm.close()
 
 
 @contextmanager

@@ -100,11 +100,11 @@ class Post:
     def work(self, item: bytes) -> bytes | Ended:
         """Do an item; nobody is interrupted for it, and what is closed meanwhile has ended."""
         with self._one:
+            if self._closed:
+                return Ended(code=None)
             if self._connection is None:
                 self._connection = self._begun()
             try:
-                if self._closed:
-                    raise EOFError
                 self._connection.send_bytes(item)
                 return self._connection.recv_bytes()
             except (EOFError, OSError):
@@ -130,6 +130,8 @@ class Post:
             env={**os.environ, "PYTHONPATH": paths},
         )
         theirs.close()
+        if self._closed:  # meanwhile, when there was none to be seen
+            self.close()
         with contextlib.suppress(OSError):  # that it is gone already is heard in place of an answer
             ours.send_bytes(self._opened)
         return ours

@@ -17,8 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "evseq"
 ORDER = (
     ("errors", "versions"),
     ("crew",),
-    ("post",),
-    ("connecting",),
+    ("post", "connecting"),
     ("cluster",),
     ("history", "geometry", "check"),
     ("cache",),
