@@ -189,7 +189,7 @@ class _Crew:
                 continue
             if isinstance(said, Exception):
                 self._differing[address] = (
-                    f"{address}: evseq cannot be run there: {type(said).__name__}: {said}\n{SAME}"
+                    f"{address}: evseq cannot be run there: {said}\n{SAME}"
                 )
                 continue
             worker, premises = said

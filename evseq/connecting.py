@@ -71,8 +71,7 @@ def connected(scheduler: str) -> Iterator[Client]:
 
 async def _greeted(scheduler: str) -> None:
     """Shake hands and leave: a client would wait without an end for somebody who says nothing."""
-    from distributed import Security
-    from distributed.comm import connect
+    from distributed import Security, connect
 
     arguments = Security().get_connection_args("client")
     comm = await asyncio.wait_for(connect(scheduler, timeout=CONNECT, **arguments), CONNECT)

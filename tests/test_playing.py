@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,45 +16,10 @@ from evseq.pipeline import Run, Settings, run
 from evseq.playing import play
 from evseq.report.jsonl import JsonLines
 from evseq.report.summary import lost
-from evseq.script.document import Script
-from evseq.verdict.result import Check, Exit, Outcome, Result
+from evseq.verdict.result import Check, Exit, Outcome
 from planted.second import Second
-from playing import script
+from sharing import FULL, SCRIPTS, replace_file, written
 from timeless import timeless, timeless_lines, timeless_recordings
-
-FULL, WINDOW = "reference:full", "reference:window"
-
-STEP = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
-
-GREEDY = """\
-rows: {a: [1, 2, 3]}
-arms: {cache: [growing, fixed], dtype: [float64, float32]}
-events: [{prefill: [a]}, {append: {greedy: 2}}]
-"""
-
-ELSEWHERE = """\
-rows: {a: [1, 2, 3]}
-events:
-  - prefill: [a]
-  - serialize: {to: mid}
-  - reload: {from: mid, process: fresh, as: elsewhere}
-  - append: {ids: {a: [5]}, on: elsewhere}
-"""
-
-SCRIPTS = (script(STEP, name="step"), script(GREEDY, name="greedy"), script(GREEDY, name="again"), script(ELSEWHERE))
-
-
-def written(folder: Path, *, workers: int) -> Result:
-    """Run a few scripts on two targets and a broken one, in a folder where all is written that can be."""
-    folder.mkdir()
-    os.chdir(folder)
-    settings = Settings(record=Path("recordings"), goldens=Terms(root=Path("goldens")), workers=workers)
-    targets = (FULL, WINDOW, "planted.faults:forwards_twice")
-    file = JsonLines(Path("run.jsonl"), targets=targets, scripts=(), settings={})
-    result = run(SCRIPTS, targets, settings=settings, watch=file)
-    file.report(result)
-    file.close()
-    return result
 
 
 class TestTheSame:
@@ -104,6 +68,10 @@ class TestErrors:
         assert str(refused.value) == (
             "other processes cannot open a model in memory\n  help: leave the number of workers at 1"
         )
+        with pytest.raises(UsageError) as refused:
+            run(SCRIPTS, [Second()], settings=Settings(scheduler="tcp://127.0.0.1:1"))
+
+        assert str(refused.value) == "other processes cannot open a model in memory\n  help: name no scheduler"
 
     def test_an_error_comes_in_its_turn(self, tmp_path: Path) -> None:
         file = JsonLines(tmp_path / "run.jsonl", targets=(), scripts=(), settings={})
@@ -166,11 +134,6 @@ class TestInterrupted:
         assert (played.interrupted, sorted(played.ended)) == (True, [0, 2])
         told = [line.split('"')[3] for line in timeless_lines(tmp_path / "run.jsonl")]
         assert told == ["run", "case", "script", *["case"] * 4, "script"]
-
-
-def replace_file(one: Script, folder: Path) -> Script:
-    """Give a script a file of its own, as a golden's must have."""
-    return replace(one, source=replace(one.source, file=str(folder / f"{one.name}.evseq.yaml")))
 
 
 def stopped(results: Sequence[object]) -> Iterator[tuple[int, object]]:
