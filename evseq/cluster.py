@@ -188,9 +188,7 @@ class _Crew:
             if isinstance(said, OSError):  # gone meanwhile
                 continue
             if isinstance(said, Exception):
-                self._differing[address] = (
-                    f"{address}: evseq cannot be run there: {said}\n{SAME}"
-                )
+                self._differing[address] = f"{address}: evseq cannot be run there: {said}\n{SAME}"
                 continue
             worker, premises = said
             if differs := _difference(premises, self._here):

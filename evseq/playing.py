@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from evseq.crew import LostWorker, shared
 from evseq.elsewhere import played_elsewhere
@@ -155,8 +157,28 @@ class _Turns:
         tell: list[Callable[[], None]] = [partial(self._watch.finished, case) for case in made.cases]
         tell.append(partial(self._watch.ended, made))
         for one in tell[self._told :]:  # an interrupt may come between any two
-            self._told += 1
-            one()
+            with _whole():
+                self._told += 1
+                one()
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Let an interrupt wait until all who watch are told the same."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    held = {number: handler for number, handler in before.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
+        held = {}
+    came: list[tuple[int, FrameType | None]] = []
+    for number in held:
+        signal.signal(number, lambda *told: came.append(told))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+    for heard, frame in came[:1]:
+        held[signal.Signals(heard)](heard, frame)
 
 
 def _unplayed(part: Part, lost: LostWorker, *, fewer: str) -> Finding:

@@ -96,8 +96,10 @@ class TestLost:
         assert [(finding.check, str(finding), finding.cause) for finding in result.findings] == [
             (
                 Check.COMPLETED,
-                "step.evseq.yaml: completed: step on planted.dying:always: its 1 cases were not judged: "
-                "two workers, one after the other, ended by SIGKILL",
+                (
+                    "step.evseq.yaml: completed: step on planted.dying:always: its 1 cases were not judged: "
+                    "two workers, one after the other, ended by SIGKILL"
+                ),
                 "mostly want of memory: let fewer run at once on one machine",
             )
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from evseq.pipeline import Run, Settings, run
 from evseq.playing import play
 from evseq.report.jsonl import JsonLines
 from evseq.report.summary import lost
-from evseq.verdict.result import Check, Exit, Outcome
+from evseq.report.terminal import Terminal
+from evseq.report.watchers import Watchers
+from evseq.verdict.result import Case, Check, Exit, Outcome
 from planted.second import Second
 from sharing import FULL, SCRIPTS, replace_file, written
 from timeless import timeless, timeless_lines, timeless_recordings
@@ -134,6 +137,28 @@ class TestInterrupted:
         assert (played.interrupted, sorted(played.ended)) == (True, [0, 2])
         told = [line.split('"')[3] for line in timeless_lines(tmp_path / "run.jsonl")]
         assert told == ["run", "case", "script", *["case"] * 4, "script"]
+
+    def test_one_that_comes_while_all_are_told_of_a_case_is_heard_behind_it(self, tmp_path: Path) -> None:
+        file = JsonLines(tmp_path / "run.jsonl", targets=(), scripts=(), settings={})
+
+        with Run(Settings()) as running:
+            parts = [Part(script=one, target=FULL, chosen=running.selected(one, FULL)) for one in SCRIPTS[1:3]]
+            played = play(parts, running, watch=Watchers(Pressing(), file))
+        file.close()
+
+        assert (played.interrupted, sorted(played.ended)) == (True, [0])
+        told = [line.split('"')[3] for line in timeless_lines(tmp_path / "run.jsonl")]
+        assert told == ["run", *["case"] * 4, "script"]
+
+
+class Pressing(Terminal):
+    """Presses Ctrl-C as soon as it is told of a case, once."""
+
+    keys = iter([signal.SIGINT])
+
+    def finished(self, case: Case) -> None:
+        for key in self.keys:
+            os.kill(os.getpid(), key)
 
 
 def stopped(results: Sequence[object]) -> Iterator[tuple[int, object]]:
