@@ -93,6 +93,7 @@ class TestProject:
             "arm": "pyproject.toml:15",
             "threads": "pyproject.toml:9",
             "workers": "default",
+            "scheduler": "default",
             "jsonl": "pyproject.toml:14",
             "record": "default",
             "known": "default",
@@ -130,8 +131,8 @@ class TestProject:
                 "[tool.evseq]\nzzz = 2\n",
                 (
                     "pyproject.toml:2: [tool.evseq]: unknown key 'zzz'\n"
-                    "  help: known are target, arms, arm, threads, workers, jsonl, record, known, goldens, "
-                    "revision, require-goldens, golden-form, golden-timeout, cache, targets"
+                    "  help: known are target, arms, arm, threads, workers, scheduler, jsonl, record, known, "
+                    "goldens, revision, require-goldens, golden-form, golden-timeout, cache, targets"
                 ),
             ),
             (
