@@ -93,7 +93,7 @@ def audit(session: nox.Session) -> None:
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
 def equal(session: nox.Session) -> None:
-    """Play the suite in one process, in two, and on a cluster, and compare all of it. Arguments are names of scripts."""
+    """Play the suite in one process, in two, and on a cluster, and compare. Arguments are names of scripts."""
     python(session, "tools/prove_equal.py", *session.posargs, paths=TESTS)
 
 

@@ -19,10 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clusters import Part, cluster
-from evseq.part import ScriptResult
 from evseq.pipeline import Settings, read_scripts, run
 from evseq.report.jsonl import JsonLines
-from evseq.report.watchers import Watchers
 from evseq.script.document import Script
 from evseq.verdict.result import Case, Result
 from timeless import timeless, timeless_lines, timeless_recording
@@ -40,47 +38,33 @@ class Played:
     recordings: Mapping[str, str]
 
 
-class Killing:
-    """A view that kills a worker once half of the cases are told."""
+class Lines(JsonLines):
+    """The file of a run, which kills a worker, if there is one to be killed, once half of the cases are told."""
 
-    def __init__(self, worker: Part | None) -> None:
-        self.worker = worker
-        self.left = 0
-
-    def kept(self, results: Sequence[ScriptResult]) -> None:
-        """Do nothing."""
+    worker: Part | None = None
+    left = 0
 
     def planned(self, cases: int) -> None:
         """Count from half of them."""
         self.left = cases // 2
 
-    def started(self, script: str, target: str) -> None:
-        """Do nothing."""
-
     def finished(self, case: Case) -> None:
-        """Count down."""
+        """Write a line, and count down."""
+        super().finished(case)
         self.left -= 1
         if self.left == 0 and self.worker is not None:
             threading.Timer(LATER, self.worker.kill).start()
-
-    def ended(self, result: ScriptResult) -> None:
-        """Do nothing."""
-
-    def report(self, result: Result) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def played(scripts: Sequence[Script], folder: Path, settings: Settings, *, kill: Part | None = None) -> Played:
     """Run in an empty folder."""
     folder.mkdir()
     os.chdir(folder)
-    file = JsonLines(Path("run.jsonl"), targets=["reference"], scripts=["suite"], settings={})
-    with Watchers(Killing(kill), file) as watch:
-        result = run(scripts, ["reference"], settings=replace(settings, record=Path("recordings")), watch=watch)
-        watch.report(replace(result, lost=()))
+    file = Lines(Path("run.jsonl"), targets=["reference"], scripts=["suite"], settings={})
+    file.worker = kill
+    result = run(scripts, ["reference"], settings=replace(settings, record=Path("recordings")), watch=file)
+    file.report(replace(result, lost=()))
+    file.close()
     recordings = {path.name: digest(path) for path in sorted(Path("recordings").iterdir())}
     return Played(result=timeless(result), lines=timeless_lines(Path("run.jsonl")), recordings=recordings)
 
