@@ -143,7 +143,10 @@ class _Crew:
         number, seat.number, seat.future = seat.number, None, None
         made = self._made(future)
         if future is seat.lease and isinstance(made, Exception):
-            raise UsageError(f"{seat.address}: nothing can be played there: {made}\n{SAME}")
+            raise UsageError(
+                f"{self._scheduler}: nothing can be handed to {seat.address}: {' '.join(str(made).split())}\n"
+                "  help: the scheduler, too, needs the evseq and the Dask of this machine"
+            )
         if isinstance(made, Ended) and made.code is None:
             self._leave(seat)
         if number is not None:

@@ -41,10 +41,11 @@ class Cluster:
     """A scheduler and its workers, which are ended when it is left."""
 
     folder: Path
+    env: Mapping[str, str] = field(default_factory=lambda: HERE)
     parts: list[Part] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self.start("scheduler", "--port", "0")
+        self.start("scheduler", "--port", "0", env=self.env)
         return self
 
     def __exit__(
@@ -58,9 +59,10 @@ class Cluster:
         """Its address."""
         return self.parts[0].address
 
-    def worker(self, *options: str, env: Mapping[str, str] = HERE) -> Part:
-        """Start a worker that nobody starts again, and wait until the scheduler knows it."""
-        return self.start("worker", self.scheduler, "--no-nanny", "--nthreads", "2", *options, env=env)
+    def worker(self, *options: str, env: Mapping[str, str] = HERE, again: bool = False) -> Part:
+        """Start a worker, which Dask starts again if that is wanted, and wait until the scheduler knows it."""
+        nanny = "--nanny" if again else "--no-nanny"
+        return self.start("worker", self.scheduler, nanny, "--nthreads", "2", *options, env=env)
 
     def start(self, what: str, *arguments: str, env: Mapping[str, str] = HERE) -> Part:
         """Start a process and wait until it is ready."""

@@ -168,6 +168,14 @@ class TestLost:
         until(lambda: not list(tmp_path.glob("*.held")))
         assert list(tmp_path.glob("*.held")) == []
 
+    def test_one_that_dask_starts_again_goes_on(self, tmp_path: Path) -> None:
+        with cluster(tmp_path, workers=0) as alone:
+            alone.worker(again=True)
+            made = told(alone, ["take the worker along", "b"], tmp_path)
+
+        assert made[0] == (0, (None, True))
+        assert sorted(made[1:]) == [(0, "TAKE THE WORKER ALONG"), (1, "B")]
+
     def test_a_scheduler_that_is_gone_is_told(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -291,6 +299,19 @@ class TestRefused:
             f"{bare.address}: evseq cannot be run there: ModuleNotFoundError(\"No module named 'evseq.post'; "
             "'evseq' is not a package\")\n  help: give workers what this machine has, at the same paths"
         )
+
+    def test_a_scheduler_without_evseq(self, tmp_path: Path) -> None:
+        (tmp_path / "bare").mkdir()
+        (tmp_path / "bare/evseq.py").touch()
+        with Cluster(folder=tmp_path, env={"PYTHONPATH": str(tmp_path / "bare")}) as bare:
+            worker = bare.worker()
+            with pytest.raises(UsageError) as error:
+                told(bare, ["a"], tmp_path)
+
+        assert str(error.value).startswith(
+            f"{bare.scheduler}: nothing can be handed to {worker.address}: in a worker: "
+        )
+        assert str(error.value).endswith("\n  help: the scheduler, too, needs the evseq and the Dask of this machine")
 
     def test_the_extra_that_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "distributed", None)

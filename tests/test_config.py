@@ -208,9 +208,9 @@ class TestEnvironment:
                 "EVSEQ_",
                 (
                     "no setting has this variable\n"
-                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_WORKERS, EVSEQ_JSONL, "
-                    "EVSEQ_RECORD, EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, "
-                    "EVSEQ_GOLDEN_FORM, EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
+                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_WORKERS, "
+                    "EVSEQ_SCHEDULER, EVSEQ_JSONL, EVSEQ_RECORD, EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, "
+                    "EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
                 ),
             ),
             (
