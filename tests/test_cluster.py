@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -227,28 +226,6 @@ class TestEnds:
 
 
 class TestRefused:
-    def test_nobody_at_the_address(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evseq.connecting.CONNECT", 1)
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            address = f"tcp://127.0.0.1:{held.getsockname()[1]}"
-            with pytest.raises(UsageError) as error:
-                list(shared(halving, [1], scheduler=address, devices=[None], premises=same))
-
-        assert str(error.value).startswith(f"{address}: no scheduler answers: ")
-        assert str(error.value).endswith(
-            "\n  help: start one with `dask scheduler`, or write the address that it prints"
-        )
-
-    def test_somebody_who_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evseq.connecting.CONNECT", 1)
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-            with pytest.raises(UsageError) as error:
-                list(shared(halving, [1], scheduler=address, devices=[None], premises=same))
-
-        assert str(error.value).startswith(f"{address}: no scheduler answers: ")
-
     def test_no_worker(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("evseq.cluster.AT_FIRST", 0.5)
         with cluster(tmp_path, workers=0) as empty, pytest.raises(UsageError) as error:
@@ -312,12 +289,3 @@ class TestRefused:
             f"{bare.scheduler}: nothing can be handed to {worker.address}: in a worker: "
         )
         assert str(error.value).endswith("\n  help: the scheduler, too, needs the evseq and the Dask of this machine")
-
-    def test_the_extra_that_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "distributed", None)
-        with pytest.raises(UsageError) as error:
-            list(shared(halving, [1], scheduler="tcp://nowhere:1", devices=[None], premises=same))
-
-        assert str(error.value) == (
-            "tcp://nowhere:1: distributed is not installed\n  help: pip install 'evseq[cluster]'"
-        )
