@@ -115,6 +115,7 @@ class _Crew:
         self._run = f"evseq-{uuid.uuid4().hex}"
         self._differing: dict[str, str] = {}
         self._owed: SimpleQueue[tuple[_Seat, Future[Any]]] = SimpleQueue()
+        self._looked = 0.0
         self._missing: float | None = None
         self._patience = AT_FIRST
         self.seats: list[_Seat] = []
@@ -133,10 +134,11 @@ class _Crew:
 
     def answers(self) -> Iterator[tuple[int, Any]]:
         """Wait a moment; yield the number of each item that ended or is lost, with what came of it or Ended."""
+        if time.monotonic() - self._looked >= BEAT:  # also while there is an answer all the time
+            yield from self._look()
         try:
             seat, future = self._owed.get(timeout=BEAT)
         except Empty:
-            yield from self._look()
             return
         if future is not seat.future:  # it has left
             return
@@ -175,6 +177,7 @@ class _Crew:
     def _look(self) -> list[tuple[int, Ended]]:
         """Take note of who came and who went; return what is lost with these."""
         there = workers(self._client, self._scheduler)
+        self._looked = time.monotonic()
         lost = [seat for seat in self.seats if seat.address not in there]
         for seat in lost:
             self._leave(seat)
