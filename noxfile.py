@@ -97,6 +97,12 @@ def audit(session: nox.Session) -> None:
 
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
+def equal(session: nox.Session) -> None:
+    """Play the suite in one process, in two, and on a cluster, and compare. Arguments are names of scripts."""
+    python(session, "tools/prove_equal.py", *session.posargs, paths=TESTS)
+
+
+@nox.session(requires=["workshop"], venv_backend="none", default=False)
 def fuzz(session: nox.Session) -> None:
     """Read damaged files of every kind for a while, then kill 350 writers. Arguments: `--minutes 20`, `--reader X`."""
     python(session, "tools/fuzz.py", *session.posargs)

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 _GOLDENS = ("goldens", "revision", "require-goldens", "golden-form")
-_RUN = ("target", "arm", "arms", "threads", "workers", "jsonl", "record", "known", *_GOLDENS)
+_RUN = ("target", "arm", "arms", "threads", "workers", "scheduler", "jsonl", "record", "known", *_GOLDENS)
 
 
 @click.group(
@@ -249,6 +249,7 @@ def _run_settings(config: Config, *, update: bool = False, witness: bool = False
         goldens=goldens,
         known=config.known,
         workers=config.workers,
+        scheduler=config.scheduler,
     )
 
 

@@ -66,6 +66,7 @@ class Config:
     arm: Mapping[str, tuple[str, ...]]
     threads: int
     workers: int
+    scheduler: str | None
     jsonl: Path | None
     record: Path | None
     known: Path | None

@@ -10,7 +10,7 @@ import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from evseq.errors import EvseqError, UsageError
 
-__all__ = ["LostWorker", "Opened", "done", "done_with", "shared"]
+__all__ = ["GRACE", "LostWorker", "Opened", "done", "done_with", "serve", "shared"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -29,11 +29,14 @@ Opened = Callable[[], AbstractContextManager[Callable[[Item], Made]]]
 GRACE = 5.0
 """Seconds a process may take to let go of what it has opened."""
 
+MASKS = hasattr(signal, "pthread_sigmask")
+"""Whether signals can be held back, as they can on every system but Windows."""
+
 
 class LostWorker(EvseqError):
     """A process ended before its work did, mostly for want of memory. Let fewer run at once.
 
-    `again` says that another process does that work now.
+    `ended` is its exit code, None where nobody saw it end; `again` says that another process does that work now.
     """
 
     exit_code = 3
@@ -120,7 +123,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads of torch may hang
         self.holds: tuple[int, Any] = (-1, None)
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, opened), daemon=True)
+        self.process: BaseProcess = context.Process(target=serve, args=(theirs, opened), daemon=True)
         with _uninterrupted():
             self.process.start()
         theirs.close()
@@ -152,6 +155,9 @@ class _Worker:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Start a process that an interrupt does not end before it can say what an interrupt does."""
+    if not MASKS:
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -165,18 +171,32 @@ def _plainly(work: Callable[[Item], Made]) -> Iterator[Callable[[Item], Made]]:
     yield work
 
 
-def _serve(connection: Connection, opened: Opened[Item, Made]) -> None:
+def serve(connection: Connection, opened: Opened[Any, Any]) -> None:
     """Do what is sent until nobody sends any more. An interrupt is for the process that sends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # for what this process starts
+    if MASKS:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # for what this process starts
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that folders and processes are let go of
     try:
-        with opened() as work:
+        with ExitStack() as held:
+            work = _opened(held, opened)
             while True:
                 item = connection.recv()
                 connection.send(_made(work, item))
     except (EOFError, KeyboardInterrupt, OSError):
         return
+
+
+def _opened(held: ExitStack, opened: Opened[Item, Made]) -> Callable[[Item], Made]:
+    """Open until `held` is left; where that fails, return what raises the same for every item."""
+    try:
+        return held.enter_context(opened())
+    except Exception as error:  # noqa: BLE001 - whoever sends an item is told
+        return partial(_raised, error)
+
+
+def _raised(error: Exception, _: Any) -> Any:
+    raise error
 
 
 def _made(work: Callable[[Item], Made], item: Item) -> Made | UsageError | RuntimeError:

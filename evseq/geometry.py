@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import assert_never
 
 __all__ = [
+    "PROCESSOR",
     "CacheKind",
     "Capability",
     "Deciding",
@@ -22,6 +23,10 @@ __all__ = [
     "Promise",
     "WindowCounts",
 ]
+
+
+PROCESSOR = "cpu"
+"""The device that every machine has."""
 
 
 class Dtype(StrEnum):
@@ -267,6 +272,7 @@ class Description:
     alterable: tuple[str, ...] = ()  # identity fields it can really change while it lives
     absent: tuple[tuple[str, str], ...] = ()  # cache kinds it does not offer, with the reason
     pool: PoolShape | None = None  # with the capability `pool`
+    device: str = PROCESSOR  # where its weights will lie, as torch names kinds of devices
 
     def cache(self, name: str) -> CacheKind | None:
         """Return the cache kind of that name, or None."""

@@ -97,8 +97,7 @@ def run(
     check_filters(scripts, settings.only, targets=targets, said=said)
     if settings.record is not None:
         _refuse_unwritable(settings.record)
-    if settings.workers > 1 and not all(isinstance(target, str) for target in targets):
-        raise UsageError("other processes cannot open a model in memory\n  help: leave the number of workers at 1")
+    _refuse_in_memory(targets, settings)
     arithmetic = one_head()
     with Run(settings) as running:
         given = _singles(running, targets)
@@ -198,6 +197,18 @@ def _refuse_unwritable(folder: Path) -> None:
         raise UsageError(
             f"{folder}: recordings cannot be written: {error.strerror}\n  help: name a folder you may write to"
         ) from None
+
+
+def _refuse_in_memory(targets: Sequence[str | object], settings: Settings) -> None:
+    """Raise UsageError where other processes are to open what only this one has."""
+    if all(isinstance(target, str) for target in targets):
+        return
+    for others, help in (
+        (settings.scheduler is not None, "name no scheduler"),
+        (settings.workers > 1, "leave the number of workers at 1"),
+    ):
+        if others:
+            raise UsageError(f"other processes cannot open a model in memory\n  help: {help}")
 
 
 def _singles(running: Run, named: Sequence[str | object]) -> dict[str, tuple[str, ...]]:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from evseq.crew import LostWorker, shared
+from evseq.elsewhere import played_elsewhere
 from evseq.part import Part, ScriptResult, Watcher
 from evseq.running import Run, Settings
 from evseq.verdict.result import Check, Finding
 
 __all__ = ["Played", "play"]
+
+FEWER = "let fewer run at once, with -n 1"
+"""What to do about processes that ended here."""
+
+ELSEWHERE = "let fewer run at once on one machine"
+"""What to do about those of a cluster."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +47,7 @@ def play(
     watch: Watcher | None = None,
     kept: Sequence[ScriptResult] | None = None,
 ) -> Played:
-    """Play every part, by as many workers as the settings say. An interrupt ends it early; what is done is kept.
+    """Play every part, by the workers the settings say. An interrupt ends it early; what is done is kept.
 
     A part that is `kept` from an earlier run is not played again. One whose worker is gone is played by another; where
     that one goes too, it is a finding.
@@ -70,7 +79,7 @@ def _before(parts: Sequence[Part], running: Run, kept: Sequence[ScriptResult]) -
 
 def _played(parts: Sequence[Part], running: Run, watch: Watcher | None) -> Played:
     played = Played()
-    turns = _Turns(parts, played, watch)
+    turns = _Turns(parts, played, watch, fewer=FEWER if running.settings.scheduler is None else ELSEWHERE)
     try:
         for place, made in _made(parts, running):
             turns.take(place, made)
@@ -81,6 +90,9 @@ def _played(parts: Sequence[Part], running: Run, watch: Watcher | None) -> Playe
 
 
 def _made(parts: Sequence[Part], running: Run) -> Generator[tuple[int, ScriptResult | Exception], None, None]:
+    if running.settings.scheduler is not None and parts:
+        yield from played_elsewhere(parts, running, scheduler=running.settings.scheduler)
+        return
     if running.settings.workers > 1 and len(parts) > 1:
         yield from shared(partial(_opened, running.settings), parts, workers=running.settings.workers)
         return
@@ -98,7 +110,8 @@ def _opened(settings: Settings) -> Iterator[Callable[[Part], ScriptResult]]:
 class _Turns:
     """Tells of parts in their order, in whatever order they end."""
 
-    def __init__(self, parts: Sequence[Part], played: Played, watch: Watcher | None) -> None:
+    def __init__(self, parts: Sequence[Part], played: Played, watch: Watcher | None, *, fewer: str) -> None:
+        self._fewer = fewer
         self._parts = parts
         self._played = played
         self._watch = watch
@@ -134,7 +147,7 @@ class _Turns:
     def _tell(self, place: int) -> None:
         made = self._waiting[place]
         if isinstance(made, LostWorker):
-            self._played.findings.append(_unplayed(self._parts[place], made))
+            self._played.findings.append(_unplayed(self._parts[place], made, fewer=self._fewer))
             return
         if isinstance(made, Exception):
             raise made
@@ -144,11 +157,31 @@ class _Turns:
         tell: list[Callable[[], None]] = [partial(self._watch.finished, case) for case in made.cases]
         tell.append(partial(self._watch.ended, made))
         for one in tell[self._told :]:  # an interrupt may come between any two
-            self._told += 1
-            one()
+            with _whole():
+                self._told += 1
+                one()
 
 
-def _unplayed(part: Part, lost: LostWorker) -> Finding:
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Let an interrupt wait until all who watch are told the same."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    held = {number: handler for number, handler in before.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
+        held = {}
+    came: list[tuple[int, FrameType | None]] = []
+    for number in held:
+        signal.signal(number, lambda *told: came.append(told))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+    for heard, frame in came[:1]:
+        held[signal.Signals(heard)](heard, frame)
+
+
+def _unplayed(part: Part, lost: LostWorker, *, fewer: str) -> Finding:
     return Finding(
         check=Check.COMPLETED,
         place=part.script.source.file,
@@ -157,12 +190,14 @@ def _unplayed(part: Part, lost: LostWorker) -> Finding:
         row=None,
         index=None,
         message=f"{part}: its {len(part.chosen)} cases were not judged: two workers, one after the other, {_how(lost)}",
-        cause="mostly want of memory: let fewer run at once, with -n 1",
+        cause=f"mostly want of memory: {fewer}",
     )
 
 
 def _how(lost: LostWorker) -> str:
     """Say how a process ended; a signal by its name."""
-    if lost.ended is not None and -lost.ended in set(signal.Signals):
+    if lost.ended is None:
+        return "ended unseen"
+    if -lost.ended in set(signal.Signals):
         return f"ended by {signal.Signals(-lost.ended).name}"
     return f"ended with {lost.ended}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from evseq.cache.canonical import Scalar
 from evseq.cache.damage import NotWritable
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
@@ -44,6 +45,7 @@ class Settings:
 
     `known` is a file of known failures; without one, each script's folder is asked for `known.yaml`. `workers` are
     processes that share the scripts; they are started as `multiprocessing` does, so a program guards its main module.
+    With the address of a `scheduler` of Dask the workers of its cluster share them instead.
     """
 
     mode: str = "pairwise"
@@ -53,6 +55,7 @@ class Settings:
     goldens: Terms = field(default_factory=Terms)
     known: Path | None = None
     workers: int = 1
+    scheduler: str | None = None
 
 
 class Run:
@@ -133,6 +136,11 @@ class Run:
         except NotWritable as error:
             return ScriptResult(cases=(), forwards=Forwards(), unwritten=(f"{part} was not judged: {error}",))
 
+    def identity(self, text: str) -> Mapping[str, Scalar] | str:
+        """Return the identity of a target's model, or why it has none. The model is opened."""
+        assert self._shelf is not None
+        return self._shelf.identity(self.target(text))
+
     def stamp(self, part: Part) -> str:
         """Return the stamp that the result of a part would have now. The model is opened, nothing is played."""
         assert self._shelf is not None
@@ -185,10 +193,9 @@ class Run:
         return replace(result, unwritten=tuple(unwritten), stamp="" if unwritten else result.stamp)
 
     def _stamp(self, part: Part, shelved: Shelved | None) -> str:
-        assert self._shelf is not None
         return stamp(
             part,
-            identity=self._shelf.identity(self.target(part.target)),
+            identity=self.identity(part.target),
             threads=self.settings.threads,
             record=self.settings.record,
             goldens=self.settings.goldens,

@@ -32,6 +32,9 @@ SELECTIONS = ("pairwise", "all")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """A label names a folder on every system."""
 
+ADDRESS = re.compile(r"(?:tcp|tls|ws|wss|ucx)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+"""A protocol that Dask speaks, a host or its number, a port."""
+
 ON_PURPOSE = ("update-goldens", "update-witness")
 """Flags that no file and no environment may stand for: what they write changes on purpose only."""
 
@@ -157,6 +160,12 @@ def _goldens(raw: Any) -> Path | str:
     return (store_url(raw) if isinstance(raw, str) else None) or _path(raw)
 
 
+def _address(raw: Any) -> str:
+    if not isinstance(raw, str) or not ADDRESS.fullmatch(raw):
+        raise ValueError(f"{raw!r} is no scheduler's address\n  help: write tcp://HOST:PORT, as `dask scheduler` says")
+    return raw
+
+
 def _seconds(raw: Any) -> float:
     try:
         read = float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else 0
@@ -211,6 +220,14 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 short="n",
                 help="Processes that share the scripts, each with the models it needs. Times aside, what is told and "
                 "written is the same for any number.",
+            ),
+            Setting(
+                name="scheduler",
+                default=None,
+                read=_address,
+                metavar="ADDRESS",
+                help="Have the workers of the Dask cluster with this scheduler share the scripts, in place of -n. They "
+                "see the same folders. What is told and written is the same.",
             ),
             Setting(
                 name="jsonl",

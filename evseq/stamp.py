@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evseq.golden.terms import Terms
     from evseq.verdict.known import Entry
 
-__all__ = ["stamp"]
+__all__ = ["beside", "stamp"]
 
 
 def stamp(
@@ -40,7 +40,7 @@ def stamp(
     terms = (goldens.root, store, goldens.revision, goldens.require, goldens.update, goldens.witness, goldens.form)
     told = {
         "versions": [versions.evseq(), versions.libraries()],
-        "script": [part.script.source.file, part.script.source.text, _beside(part.script)],
+        "script": [part.script.source.file, part.script.source.text, beside(part.script)],
         "target": part.target,
         "model": identity if isinstance(identity, str) else hashlib.sha256(canonical(dict(identity))).hexdigest(),
         "arms": [dict(case.arms) for case in part.chosen],
@@ -57,7 +57,7 @@ def _seal(shelved: Shelved) -> str:
     return shelved.missing if shelved.golden is None else shelved.golden.seal
 
 
-def _beside(script: Script) -> Mapping[str, str]:
+def beside(script: Script) -> Mapping[str, str]:
     """Return digests of the files that rows are read from."""
     names = [
         row.file if isinstance(row, TextFile) else row.each

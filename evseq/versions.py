@@ -7,23 +7,24 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["evseq", "libraries"]
+__all__ = ["evseq", "libraries", "of"]
 
 LIBRARIES = ("torch", "safetensors", "transformers")
 
 
 def evseq() -> str | None:
     """Return the version of evseq."""
-    return _version("evseq")
+    return of("evseq")
 
 
 def libraries() -> Mapping[str, str | None]:
     """Return versions by name, None where not installed."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
+    return {"python": platform.python_version(), **{name: of(name) for name in LIBRARIES}}
 
 
 @cache  # metadata is a file to be parsed, and every script of a run is stamped with it
-def _version(name: str) -> str | None:
+def of(name: str) -> str | None:
+    """Return the version of a package, None where it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -31,6 +31,27 @@ events:
 TWICE = GREEN.replace("[left, right]", "[left, right]\n  dtype: [float64, float32]")
 """The same in two number formats."""
 
+SLOW = """\
+import pathlib
+import time
+
+from evseq.engines.reference import loader
+
+
+class Slow:
+    def __init__(self):
+        self.healthy = loader("full")
+
+    def __getattr__(self, name):
+        return getattr(self.healthy, name)
+
+    def load(self, dtype, options):
+        if not pathlib.Path("quick").exists():
+            time.sleep(300)
+        return self.healthy.load(dtype, options)
+"""
+"""An engine that takes its time until there is a file `quick`."""
+
 ENGINES = """\
 from evseq.engines.reference import loader
 

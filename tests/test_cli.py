@@ -297,6 +297,7 @@ class TestConfig:
             "arm                     -                          default",
             "threads                 2                          EVSEQ_THREADS",
             "workers                 1                          default",
+            "scheduler               -                          default",
             "jsonl                   -                          default",
             "record                  -                          default",
             "known                   -                          default",

@@ -93,6 +93,7 @@ class TestProject:
             "arm": "pyproject.toml:15",
             "threads": "pyproject.toml:9",
             "workers": "default",
+            "scheduler": "default",
             "jsonl": "pyproject.toml:14",
             "record": "default",
             "known": "default",
@@ -130,8 +131,8 @@ class TestProject:
                 "[tool.evseq]\nzzz = 2\n",
                 (
                     "pyproject.toml:2: [tool.evseq]: unknown key 'zzz'\n"
-                    "  help: known are target, arms, arm, threads, workers, jsonl, record, known, goldens, "
-                    "revision, require-goldens, golden-form, golden-timeout, cache, targets"
+                    "  help: known are target, arms, arm, threads, workers, scheduler, jsonl, record, known, "
+                    "goldens, revision, require-goldens, golden-form, golden-timeout, cache, targets"
                 ),
             ),
             (
@@ -207,9 +208,9 @@ class TestEnvironment:
                 "EVSEQ_",
                 (
                     "no setting has this variable\n"
-                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_WORKERS, EVSEQ_JSONL, "
-                    "EVSEQ_RECORD, EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, EVSEQ_REQUIRE_GOLDENS, "
-                    "EVSEQ_GOLDEN_FORM, EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
+                    "  help: known are EVSEQ_TARGET, EVSEQ_ARMS, EVSEQ_ARM, EVSEQ_THREADS, EVSEQ_WORKERS, "
+                    "EVSEQ_SCHEDULER, EVSEQ_JSONL, EVSEQ_RECORD, EVSEQ_KNOWN, EVSEQ_GOLDENS, EVSEQ_REVISION, "
+                    "EVSEQ_REQUIRE_GOLDENS, EVSEQ_GOLDEN_FORM, EVSEQ_GOLDEN_TIMEOUT, EVSEQ_CACHE, EVSEQ_TRACEBACK"
                 ),
             ),
             (

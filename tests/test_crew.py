@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from evseq.crew import LostWorker, done
+from evseq.crew import LostWorker, done, done_with
 from evseq.errors import TargetError, UsageError
 
 
@@ -22,6 +23,12 @@ def process(_: int) -> int:
 
 def refused(number: int) -> int:
     raise TargetError(f"{number}: no such target\n  help: name another")
+
+
+@contextmanager
+def closed() -> Iterator[Callable[[int], int]]:
+    refused(0)
+    yield process
 
 
 def divided(number: int) -> float:
@@ -66,6 +73,11 @@ def test_an_error_a_person_can_mend_keeps_its_words() -> None:
         collected(refused, [1], workers=1)
     with pytest.raises(UsageError, match=r"^[12]: no such target\n  help: name another$"):
         collected(refused, [1, 2], workers=2)
+
+
+def test_an_error_of_opening_is_told_as_itself() -> None:
+    with pytest.raises(UsageError, match=r"^0: no such target\n  help: name another$"):
+        list(done_with(closed, [1, 2], workers=2))
 
 
 def test_any_other_error_tells_where_it_was() -> None:

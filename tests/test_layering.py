@@ -17,6 +17,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "evseq"
 ORDER = (
     ("errors", "versions"),
     ("crew",),
+    ("post", "connecting"),
+    ("cluster",),
     ("history", "geometry", "check"),
     ("cache",),
     ("script",),
@@ -27,6 +29,8 @@ ORDER = (
     ("golden", "report"),
     ("stamp",),
     ("running",),
+    ("premises",),
+    ("elsewhere",),
     ("playing",),
     ("pipeline",),
     ("faults", "settings"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,45 +17,12 @@ from evseq.pipeline import Run, Settings, run
 from evseq.playing import play
 from evseq.report.jsonl import JsonLines
 from evseq.report.summary import lost
-from evseq.script.document import Script
-from evseq.verdict.result import Check, Exit, Outcome, Result
+from evseq.report.terminal import Terminal
+from evseq.report.watchers import Watchers
+from evseq.verdict.result import Case, Check, Exit, Outcome
 from planted.second import Second
-from playing import script
+from sharing import FULL, SCRIPTS, replace_file, written
 from timeless import timeless, timeless_lines, timeless_recordings
-
-FULL, WINDOW = "reference:full", "reference:window"
-
-STEP = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
-
-GREEDY = """\
-rows: {a: [1, 2, 3]}
-arms: {cache: [growing, fixed], dtype: [float64, float32]}
-events: [{prefill: [a]}, {append: {greedy: 2}}]
-"""
-
-ELSEWHERE = """\
-rows: {a: [1, 2, 3]}
-events:
-  - prefill: [a]
-  - serialize: {to: mid}
-  - reload: {from: mid, process: fresh, as: elsewhere}
-  - append: {ids: {a: [5]}, on: elsewhere}
-"""
-
-SCRIPTS = (script(STEP, name="step"), script(GREEDY, name="greedy"), script(GREEDY, name="again"), script(ELSEWHERE))
-
-
-def written(folder: Path, *, workers: int) -> Result:
-    """Run a few scripts on two targets and a broken one, in a folder where all is written that can be."""
-    folder.mkdir()
-    os.chdir(folder)
-    settings = Settings(record=Path("recordings"), goldens=Terms(root=Path("goldens")), workers=workers)
-    targets = (FULL, WINDOW, "planted.faults:forwards_twice")
-    file = JsonLines(Path("run.jsonl"), targets=targets, scripts=(), settings={})
-    result = run(SCRIPTS, targets, settings=settings, watch=file)
-    file.report(result)
-    file.close()
-    return result
 
 
 class TestTheSame:
@@ -104,6 +71,10 @@ class TestErrors:
         assert str(refused.value) == (
             "other processes cannot open a model in memory\n  help: leave the number of workers at 1"
         )
+        with pytest.raises(UsageError) as refused:
+            run(SCRIPTS, [Second()], settings=Settings(scheduler="tcp://127.0.0.1:1"))
+
+        assert str(refused.value) == "other processes cannot open a model in memory\n  help: name no scheduler"
 
     def test_an_error_comes_in_its_turn(self, tmp_path: Path) -> None:
         file = JsonLines(tmp_path / "run.jsonl", targets=(), scripts=(), settings={})
@@ -167,10 +138,27 @@ class TestInterrupted:
         told = [line.split('"')[3] for line in timeless_lines(tmp_path / "run.jsonl")]
         assert told == ["run", "case", "script", *["case"] * 4, "script"]
 
+    def test_one_that_comes_while_all_are_told_of_a_case_is_heard_behind_it(self, tmp_path: Path) -> None:
+        file = JsonLines(tmp_path / "run.jsonl", targets=(), scripts=(), settings={})
 
-def replace_file(one: Script, folder: Path) -> Script:
-    """Give a script a file of its own, as a golden's must have."""
-    return replace(one, source=replace(one.source, file=str(folder / f"{one.name}.evseq.yaml")))
+        with Run(Settings()) as running:
+            parts = [Part(script=one, target=FULL, chosen=running.selected(one, FULL)) for one in SCRIPTS[1:3]]
+            played = play(parts, running, watch=Watchers(Pressing(), file))
+        file.close()
+
+        assert (played.interrupted, sorted(played.ended)) == (True, [0])
+        told = [line.split('"')[3] for line in timeless_lines(tmp_path / "run.jsonl")]
+        assert told == ["run", *["case"] * 4, "script"]
+
+
+class Pressing(Terminal):
+    """Presses Ctrl-C as soon as it is told of a case, once."""
+
+    keys = iter([signal.SIGINT])
+
+    def finished(self, case: Case) -> None:
+        for key in self.keys:
+            os.kill(os.getpid(), key)
 
 
 def stopped(results: Sequence[object]) -> Iterator[tuple[int, object]]:

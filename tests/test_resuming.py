@@ -22,33 +22,13 @@ from evseq.part import Part
 from evseq.pipeline import Run, Settings, read_scripts
 from evseq.report.kept import kept
 from evseq.verdict.result import Exit
-from fronts import GREEN
+from fronts import GREEN, SLOW
 from planted.second import Second
 from timeless import timeless_lines
 
 pytestmark = pytest.mark.usefixtures("here")
 
 FULL = "reference:full"
-
-SLOW = """\
-import pathlib
-import time
-
-from evseq.engines.reference import loader
-
-
-class Slow:
-    def __init__(self):
-        self.healthy = loader("full")
-
-    def __getattr__(self, name):
-        return getattr(self.healthy, name)
-
-    def load(self, dtype, options):
-        if not pathlib.Path("quick").exists():
-            time.sleep(300)
-        return self.healthy.load(dtype, options)
-"""
 
 
 def run(*arguments: str) -> int:

@@ -63,6 +63,16 @@ class TestRead:
             f"{raw!r} is no number of workers\n  help: use a whole number from 1 to 64; a core each is plenty"
         )
 
+    @pytest.mark.parametrize("raw", ["tcp://host", "host:8786", "http://host:8786", "tcp://a b:1", 8786])
+    def test_what_is_no_address_of_a_scheduler_is_refused(self, raw: Any) -> None:
+        assert refused("scheduler", raw) == (
+            f"{raw!r} is no scheduler's address\n  help: write tcp://HOST:PORT, as `dask scheduler` says"
+        )
+
+    @pytest.mark.parametrize("raw", ["tcp://127.0.0.1:8786", "tls://head-1.local:8786", "tcp://[::1]:8786"])
+    def test_an_address_of_a_scheduler_is_taken(self, raw: str) -> None:
+        assert SETTINGS["scheduler"].read(raw) == raw
+
     @pytest.mark.parametrize("raw", ["product", 3])
     def test_an_unknown_selection_is_refused(self, raw: Any) -> None:
         assert refused("arms", raw) == f"{raw!r} selects no cases\n  help: use pairwise or all"

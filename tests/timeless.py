@@ -28,13 +28,14 @@ def timeless_lines(file: Path) -> list[str]:
 
 def timeless_recordings(folder: Path) -> dict[str, tuple[Any, dict[str, bytes]]]:
     """Return facts and logits of every recording by name."""
-    found = {}
-    for path in sorted(folder.iterdir()):
-        tensors = dict(open_sealed(path, kind=SealedKind.RECORDING).tensors)
-        facts = json.loads(CLOCK.sub(r'"\1": 0', re.sub(r'"seconds": \[[^\]]*\]', '"seconds": 0', _text(tensors))))
-        bits = {name: tensor.numpy().tobytes() for name, tensor in tensors.items() if name != FACTS}
-        found[path.name] = (facts, bits)
-    return found
+    return {path.name: timeless_recording(path) for path in sorted(folder.iterdir())}
+
+
+def timeless_recording(path: Path) -> tuple[Any, dict[str, bytes]]:
+    """Return facts and logits of one recording."""
+    tensors = dict(open_sealed(path, kind=SealedKind.RECORDING).tensors)
+    facts = json.loads(CLOCK.sub(r'"\1": 0', re.sub(r'"seconds": \[[^\]]*\]', '"seconds": 0', _text(tensors))))
+    return facts, {name: tensor.numpy().tobytes() for name, tensor in tensors.items() if name != FACTS}
 
 
 def _text(tensors: dict[str, Any]) -> str:

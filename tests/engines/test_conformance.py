@@ -167,6 +167,11 @@ class IdentityOfFloat32(Engine):
         return {**super().identity(), "numeric.dtype": "float32"}
 
 
+class IdentityElsewhere(Engine):
+    def identity(self) -> Mapping[str, Scalar]:
+        return {**super().identity(), "numeric.device": "cuda"}
+
+
 class IdentityCountsForwards(Engine):
     def identity(self) -> Mapping[str, Scalar]:
         return {**super().identity(), "model.adapters": [self.forwarded]}
@@ -428,6 +433,11 @@ FAULTS: tuple[tuple[str, Callable[[], Loader], str], ...] = (
         "identity",
         lambda: Loader(engine=IdentityOfFloat32),
         "identity: numeric.dtype is 'float32', the engine runs in float64",
+    ),
+    (
+        "identity",
+        lambda: Loader(engine=IdentityElsewhere),
+        "identity: numeric.device is 'cuda', described is 'cpu'",
     ),
     (
         "identity",

@@ -58,6 +58,8 @@ def identity(bench: Bench) -> Iterator[str]:
         yield "identity: weights.live names no tensor"
     if first.get("numeric.dtype") != bench.engine.dtype.value:
         yield f"identity: numeric.dtype is {first.get('numeric.dtype')!r}, the engine runs in {bench.engine.dtype}"
+    if first.get("numeric.device") not in (None, bench.description.device):
+        yield f"identity: numeric.device is {first.get('numeric.device')!r}, described is {bench.description.device!r}"
     Trial.filled(bench)
     second = bench.engine.identity()
     for name in sorted(name for name in first if canonical(first[name]) != canonical(second.get(name))):

@@ -1,0 +1,248 @@
+"""Cluster: what a crew does, done by the workers of a Dask cluster that somebody else has started.
+
+Each worker does one item at a time, and items are tied to workers: Dask itself would try what killed one on three more
+before anybody is told.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from evseq.connecting import connected, workers
+from evseq.crew import LostWorker, Opened
+from evseq.errors import UsageError
+from evseq.post import Ended, greet, hire, work
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+__all__ = ["shared"]
+
+SAME = "  help: give workers what this machine has, at the same paths"
+"""What to do about a worker on which a result would rest on something else."""
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+AT_FIRST = 5.0
+"""Seconds until a worker is missed that nobody has seen yet."""
+
+LATER = 30.0
+"""Seconds until one is missed that was lost: Dask starts another, which imports what it needs."""
+
+BEAT = 1.0
+"""Seconds between two looks at who is there."""
+
+FETCH = 60
+"""Seconds that a result may take from the worker that has it; afterwards that worker is as good as gone."""
+
+
+def shared(
+    opened: Opened[Item, Made],
+    items: Sequence[Item],
+    *,
+    scheduler: str,
+    devices: Sequence[str | None],
+    premises: Callable[[], Mapping[str, str]],
+    tries: int = 2,
+) -> Generator[tuple[int, Made | Exception], None, None]:
+    """Yield the number of every item with its result or what was raised, as `crew.shared` does, done by a cluster.
+
+    An item that has a device goes to workers that have a Dask resource of that name. `premises` are what results rest
+    on; it is asked here and on each worker, and must say the same. A worker that comes later and differs is given
+    nothing.
+
+    Raises what `connecting` does; UsageError where a worker differs or is missing.
+    """
+    waiting = list(range(len(items)))
+    tried = dict.fromkeys(waiting, 0)
+    with connected(scheduler) as client:
+        crew = _Crew(client, scheduler, opened=pickle.dumps(opened), premises=premises)
+        while waiting or any(seat.number is not None for seat in crew.seats):
+            for seat in crew.idle():
+                number = next((number for number in waiting if seat.fits(devices[number])), None)
+                if number is not None:
+                    waiting.remove(number)
+                    tried[number] += 1
+                    crew.give(seat, number, pickle.dumps(items[number]), device=devices[number])
+            for number, made in crew.answers():
+                if isinstance(made, Ended):
+                    if again := tried[number] < tries:
+                        waiting.insert(0, number)
+                    yield number, LostWorker(made.code, again=again)
+                else:
+                    yield number, made
+            crew.miss({devices[number]: items[number] for number in reversed(waiting)})
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Seat:
+    """One worker for as long as it lives. `number` is that of the item it works on, `future` what it owes.
+
+    At first that is a lease of its post.
+    """
+
+    address: str
+    run: str
+    resources: Mapping[str, float]
+    lease: Future[Any]
+    future: Future[Any] | None
+    number: int | None = None
+
+    def fits(self, device: str | None) -> bool:
+        """Return whether it may be given what has this device."""
+        return device is None or device in self.resources
+
+
+class _Crew:
+    """The workers that are there and say what is said here. Raises UsageError where one that is there differs."""
+
+    def __init__(
+        self, client: Client, scheduler: str, *, opened: bytes, premises: Callable[[], Mapping[str, str]]
+    ) -> None:
+        self._client = client
+        self._scheduler = scheduler
+        self._opened = opened
+        self._premises = premises
+        self._here = premises()
+        self._run = f"evseq-{uuid.uuid4().hex}"
+        self._differing: dict[str, str] = {}
+        self._owed: SimpleQueue[tuple[_Seat, Future[Any]]] = SimpleQueue()
+        self._looked = 0.0
+        self._missing: float | None = None
+        self._patience = AT_FIRST
+        self.seats: list[_Seat] = []
+        self._look()
+        for differs in self._differing.values():
+            raise UsageError(differs)
+
+    def idle(self) -> list[_Seat]:
+        """Return those that can be given something."""
+        return [seat for seat in self.seats if seat.future is None]
+
+    def give(self, seat: _Seat, number: int, item: bytes, *, device: str | None) -> None:
+        """Have a worker do an item."""
+        seat.number = number
+        self._owe(seat, self._submit(seat.address, work, seat.run, item, device=device))
+
+    def answers(self) -> Iterator[tuple[int, Any]]:
+        """Wait a moment; yield the number of each item that ended or is lost, with what came of it or Ended."""
+        if time.monotonic() - self._looked >= BEAT:  # also while there is an answer all the time
+            yield from self._look()
+        try:
+            seat, future = self._owed.get(timeout=BEAT)
+        except Empty:
+            return
+        if future is not seat.future:  # it has left
+            return
+        number, seat.number, seat.future = seat.number, None, None
+        made = self._made(future)
+        if future is seat.lease and isinstance(made, Exception):
+            raise UsageError(
+                f"{self._scheduler}: nothing can be handed to {seat.address}: {' '.join(str(made).split())}\n"
+                "  help: the scheduler, too, needs the evseq and the Dask of this machine"
+            )
+        if isinstance(made, Ended) and made.code is None:
+            self._leave(seat)
+        if number is not None:
+            yield number, made
+
+    def miss(self, waiting: Mapping[str | None, object]) -> None:
+        """Raise UsageError where nobody has been there for too long who could do what waits, an item by device."""
+        missing = [device for device in waiting if not any(seat.fits(device) for seat in self.seats)]
+        if not missing:
+            self._missing = None
+            return
+        self._missing = self._missing or time.monotonic()
+        if time.monotonic() - self._missing < self._patience:
+            return
+        for differs in self._differing.values():
+            raise UsageError(differs)
+        start = f"dask worker {self._scheduler}"
+        for device in missing:
+            if device is not None:
+                raise UsageError(
+                    f"{self._scheduler}: no worker has the resource {device!r}, which {waiting[device]} needs\n"
+                    f"  help: start one with `{start} --resources {device}=1`"
+                )
+        raise UsageError(f"{self._scheduler}: no worker is there\n  help: start one with `{start}`")
+
+    def _look(self) -> list[tuple[int, Ended]]:
+        """Take note of who came and who went; return what is lost with these."""
+        there = workers(self._client, self._scheduler)
+        self._looked = time.monotonic()
+        lost = [seat for seat in self.seats if seat.address not in there]
+        for seat in lost:
+            self._leave(seat)
+        known = {*self._differing, *(seat.address for seat in self.seats)}
+        self._welcome({address: told["resources"] for address, told in there.items() if address not in known})
+        return [(seat.number, Ended(code=None)) for seat in lost if seat.number is not None]
+
+    def _welcome(self, there: Mapping[str, Mapping[str, float]]) -> None:
+        """Compare what workers rest on with what is said here; who says the same opens a post."""
+        if not there:
+            return
+        told = self._client.run(greet, self._premises, workers=list(there), on_error="return")
+        for address, said in told.items():
+            if isinstance(said, OSError):  # gone meanwhile
+                continue
+            if isinstance(said, Exception):
+                self._differing[address] = f"{address}: evseq cannot be run there: {said}\n{SAME}"
+                continue
+            worker, premises = said
+            if differs := _difference(premises, self._here):
+                self._differing[address] = f"{address}: {differs}\n{SAME}"
+                continue
+            run = f"{self._run}-{worker}"
+            lease = self._submit(address, hire, run, worker, self._opened, str(Path.cwd()))
+            seat = _Seat(address=address, run=run, resources=there[address], lease=lease, future=None)
+            self.seats.append(seat)
+            self._owe(seat, lease)
+
+    def _leave(self, seat: _Seat) -> None:
+        """Have nothing more to do with a worker; another one may take its place."""
+        self._patience = LATER
+        self.seats.remove(seat)
+        seat.lease.cancel()
+        future, seat.future = seat.future, None
+        if future is not None:
+            future.cancel()
+
+    def _owe(self, seat: _Seat, future: Future[Any]) -> None:
+        seat.future = future
+        future.add_done_callback(lambda future: self._owed.put((seat, future)))
+
+    def _submit(self, address: str, do: Callable[..., Any], *given: object, device: str | None = None) -> Future[Any]:
+        """Have one worker call a function, and no other if that one is gone."""
+        resources = None if device is None else {device: 1}
+        return self._client.submit(do, *given, workers=[address], resources=resources, pure=False)
+
+    def _made(self, future: Future[Any]) -> Any:
+        """Return what was made, what was raised, or that it is lost."""
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            made = future.result(timeout=FETCH)
+        except (CancelledError, KilledWorker, TimeoutError):
+            workers(self._client, self._scheduler)  # raises where it is not the worker that is gone
+            return Ended(code=None)
+        except Exception as error:  # noqa: BLE001 - told where somebody reads it
+            return RuntimeError(f"in a worker: {type(error).__name__}: {error}")
+        if made is None:
+            return Ended(code=None)
+        return pickle.loads(made) if isinstance(made, bytes) else made  # noqa: S301 - of our own post
+
+
+def _difference(there: Mapping[str, str], here: Mapping[str, str]) -> str | None:
+    """Say the first thing that is not the same on a worker as here."""
+    for name in dict.fromkeys((*here, *there)):
+        if there.get(name) != here.get(name):
+            return f"{name} is {there.get(name, 'nothing')} there, {here.get(name, 'nothing')} here"
+    return None
