@@ -13,7 +13,6 @@ from evseq.engines.transformers import quantised
 from evseq.engines.transformers.caches import DYNAMIC, STATIC
 from evseq.errors import TargetError
 from evseq.geometry import (
-    CacheKind,
     Capability,
     Deciding,
     Description,
@@ -94,6 +93,8 @@ def describe(
             f"attention={attention}: {model.__name__} has {', '.join(kernels)}\n  help: choose one of these"
         )
     stateful = any(layer.recurrent for layer in layers)
+    routed = any((getattr(decoder, name, None) or 0) > 1 for name in EXPERTS)
+    absent = quantised.missing(layers, routed=routed)
     static = replace(STATIC, crops=False) if stateful else STATIC
     optional = {
         Capability.TEXT: text,
@@ -109,31 +110,30 @@ def describe(
             position_rule=PositionRule.MASK if _counts_mask(decoder) else PositionRule.SLOT,
             window_counts=WindowCounts.SLOTS,
             max_positions=_table_size(decoder, model),
-            routed=any((getattr(decoder, name, None) or 0) > 1 for name in EXPERTS),
+            routed=routed,
         ),
         capabilities=frozenset(word for word in Capability if optional.get(word, True)),
-        caches=(DYNAMIC, *([static] if model._can_compile_fullgraph else []), *_quantised(layers)),
-        absent=tuple((quantised.NAME, reason) for reason in [quantised.missing(layers)] if reason),
+        caches=(
+            DYNAMIC,
+            *([static] if model._can_compile_fullgraph else []),
+            *([quantised.kind_of(layers)] if absent is None else []),
+        ),
+        absent=() if absent is None else ((quantised.NAME, absent),),
         dtypes=(Dtype.FLOAT64, Dtype.FLOAT32, Dtype.BFLOAT16),
         deciding=Deciding.PURE,
         options={"attention": (attention,) if attention else kernels},
-        alterable=tuple(_alterable(layers, kernels=kernels, text=text)),
+        alterable=tuple(_alterable(layers, kernels=kernels, text=text, quantises=absent is None)),
     )
 
 
-def _quantised(layers: tuple[Layer, ...]) -> Iterator[CacheKind]:
-    if quantised.missing(layers) is None:
-        yield quantised.kind_of(layers)
-
-
-def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: bool) -> Iterator[str]:
+def _alterable(layers: tuple[Layer, ...], *, kernels: tuple[str, ...], text: bool, quantises: bool) -> Iterator[str]:
     """Yield the identity fields that are changed for real on a live model."""
     yield from ("model.config", "weights.live", "model.adapters", "numeric.dtype", "cache.length")
     if text:
         yield from (f"tokenizer.{part}" for part in ("vocabulary", "merges", "special", "normaliser", "template"))
     if len(kernels) > 1:
         yield "numeric.attention"
-    if quantised.missing(layers) is None:
+    if quantises:
         yield "cache.quantisation"
     if any(layer.window is not None and layer.window > LEAST_WINDOW for layer in layers):
         yield "window.policy"

@@ -67,17 +67,29 @@ def test_windows_have_none_and_say_why() -> None:
     )
 
 
+def test_mixtures_of_experts_have_none_and_say_why() -> None:
+    described = find("transformers:new/mixtral").describe()
+
+    assert described.cache("quantised") is None
+    assert described.absent == (
+        (
+            "quantised",
+            "a router may choose other experts for what is rounded, and no distance bounds what that changes",
+        ),
+    )
+
+
 def test_heads_whose_groups_are_too_small_to_save_anything_have_none() -> None:
-    assert quantised.missing((Layer(kv_heads=1, head_dim=6),)) == (
+    assert quantised.missing((Layer(kv_heads=1, head_dim=6),), routed=False) == (
         "heads of 6 numbers are rounded in groups of 2, and nothing is saved by that"
     )
-    assert quantised.missing((Layer(kv_heads=1, head_dim=20),)) is None
+    assert quantised.missing((Layer(kv_heads=1, head_dim=20),), routed=False) is None
 
 
 def test_without_the_package_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantised, "is_optimum_quanto_available", lambda: False)
 
-    assert quantised.missing((Layer(kv_heads=1, head_dim=8),)) == (
+    assert quantised.missing((Layer(kv_heads=1, head_dim=8),), routed=False) == (
         "optimum-quanto is not installed: pip install 'evseq[quantised]'"
     )
     assert find("transformers:new/llama").describe().cache("quantised") is None
