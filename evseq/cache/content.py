@@ -124,7 +124,12 @@ class LiveContent:
 
 
 def _form(tensor: Tensor) -> bytes:
-    return canonical([str(tensor.dtype).removeprefix("torch."), list(tensor.shape)])
+    return _told(tensor.dtype, tuple(tensor.shape))
+
+
+@functools.lru_cache(maxsize=1024)  # a model has few forms, and small tensors are digested in less time than told
+def _told(dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
+    return canonical([str(dtype).removeprefix("torch."), list(shape)])
 
 
 def _runs(tensor: Tensor) -> Iterator[UInt8[Tensor, " byte"]]:
