@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
+from blake3 import blake3
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from evseq.cache.canonical import Scalar, canonical
 
-__all__ = ["LiveContent", "byte_runs", "checksum", "root", "tensor_digest", "tensor_digests"]
+__all__ = ["LiveContent", "blake3_digest", "byte_runs", "checksum", "root", "tensor_digest"]
 
 WORD = 8
 """Bytes of one word of a checksum."""
@@ -29,24 +28,6 @@ SMALL = 1 << 16
 """Bytes of a tensor that SHA-256 is through with before a checksum has begun."""
 
 
-MUCH = 1 << 25
-"""Bytes of all tensors together from which on they are digested side by side; 20 ms of one core."""
-
-MOST_CORES = 4
-"""Cores that digest at most: a file is read and written no faster than so many take it."""
-
-
-def tensor_digests(named: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return the digest of every tensor, in the order of the names. Of much, several are read at once.
-
-    hashlib holds no lock while it reads, and a digest is the same whoever computes it.
-    """
-    if sum(tensor.nbytes for tensor in named.values()) < MUCH:
-        return {name: tensor_digest(tensor) for name, tensor in named.items()}
-    with ThreadPoolExecutor(min(MOST_CORES, os.cpu_count() or 1)) as pool:
-        return dict(zip(named, pool.map(tensor_digest, named.values()), strict=True))
-
-
 def tensor_digest(tensor: Tensor) -> str:
     """Return SHA-256 over dtype, shape and elements in row-major order, in hexadecimal.
 
@@ -57,6 +38,18 @@ def tensor_digest(tensor: Tensor) -> str:
     for run in byte_runs(tensor):
         digest.update(run)
     return digest.hexdigest()
+
+
+def blake3_digest(tensor: Tensor) -> str:
+    """Return BLAKE3 over dtype, shape and BLAKE3 of the elements, in hexadecimal; else as `tensor_digest`.
+
+    Read at three times the speed of SHA-256 on one core. The elements are hashed apart because BLAKE3 is a tree: a few
+    bytes ahead of them would move every run off its branches, and cost a third of that speed.
+    """
+    elements = blake3()
+    for run in byte_runs(tensor):
+        elements.update(run)
+    return blake3(_form(tensor) + elements.digest()).hexdigest()
 
 
 def byte_runs(tensor: Tensor) -> Iterator[memoryview]:

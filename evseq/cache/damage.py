@@ -31,6 +31,7 @@ __all__ = [
     "TooManyTensors",
     "TrailingBytes",
     "Truncated",
+    "UnknownAlgorithm",
     "UnknownField",
     "UnknownTensor",
     "UnknownVersion",
@@ -133,6 +134,12 @@ class NotSealed(Damage):
 
 class UnknownVersion(Damage):
     """The file is of a version this evseq does not read."""
+
+    help = "read it with the evseq that wrote it, or write it again with this one"
+
+
+class UnknownAlgorithm(Damage):
+    """The digests are of an algorithm that no file of its kind has."""
 
     help = "read it with the evseq that wrote it, or write it again with this one"
 

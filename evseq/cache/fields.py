@@ -10,7 +10,11 @@ from types import MappingProxyType
 __all__ = ["FIELDS", "FORMAT_VERSION", "Field", "Kind", "Part"]
 
 FORMAT_VERSION = 1
-"""The version of sealed files and of how identities spell their values."""
+"""The version of sealed files and of how identities spell their values.
+
+That caches have BLAKE3 digests did not move it. Identities are spelled as before, so what was sealed under SHA-256 is
+still admitted, and no byte of a golden may move; an evseq that does not know the word refuses it as an unknown field.
+"""
 
 
 class Part(StrEnum):

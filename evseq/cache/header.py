@@ -19,6 +19,7 @@ from evseq.cache.damage import (
     MissingField,
     SealBroken,
     TensorMissing,
+    UnknownAlgorithm,
     UnknownField,
     UnknownTensor,
     UnknownVersion,
@@ -29,18 +30,19 @@ from evseq.cache.frame import Extent, Form, frame, unframe
 from evseq.cache.identity import Identity
 from evseq.cache.opening import opened
 
-__all__ = ["HEADER_FIELDS", "Header", "SealedKind", "encode", "inspect_header", "read"]
+__all__ = ["HEADER_FIELDS", "WRITTEN", "Algorithm", "Header", "SealedKind", "encode", "inspect_header", "read"]
 
 HEADER_FIELDS: Mapping[str, type] = {
     "version": int,
     "kind": str,
+    "algorithm": str,
     "identity": dict,
     "fingerprint": str,
     "digests": dict,
     "scalars": dict,
     "seal": str,
 }
-"""What the text of the frame holds, and as what. `seal` is SHA-256 over all the others."""
+"""What the text of the frame holds, and as what. `seal` is SHA-256 over all the others; `algorithm` may be missing."""
 
 
 class SealedKind(StrEnum):
@@ -51,6 +53,21 @@ class SealedKind(StrEnum):
     RECORDING = "recording"
 
 
+class Algorithm(StrEnum):
+    """What the digests of tensors are. A header says so in its field `algorithm`, which SHA-256 goes without."""
+
+    SHA256 = "SHA-256"
+    BLAKE3 = "BLAKE3"
+
+
+WRITTEN: Mapping[SealedKind, Algorithm] = {
+    SealedKind.CACHE: Algorithm.BLAKE3,  # gigabytes, on the way of a request
+    SealedKind.GOLDEN: Algorithm.SHA256,  # ledgers pin its bytes
+    SealedKind.RECORDING: Algorithm.SHA256,
+}
+"""What a file of each kind is written with. SHA-256 is read of every kind: caches had it too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """Everything a sealed file says before its tensors; `digests` and `extents` name the same tensors.
@@ -59,6 +76,7 @@ class Header:
     """
 
     kind: SealedKind
+    algorithm: Algorithm
     identity: Identity
     digests: Mapping[str, str]
     scalars: Mapping[str, Scalar]
@@ -70,6 +88,7 @@ class Header:
 def encode(
     *,
     kind: SealedKind,
+    algorithm: Algorithm,
     identity: Identity,
     digests: Mapping[str, str],
     scalars: Mapping[str, Scalar],
@@ -87,6 +106,8 @@ def encode(
         "digests": dict(digests),
         "scalars": dict(scalars),
     }
+    if algorithm is not Algorithm.SHA256:
+        fields["algorithm"] = algorithm.value
     fields["seal"] = seal = _seal(fields)
     packed = canonical(fields, place="header")
     measure(packed)  # never write what is not read
@@ -109,6 +130,7 @@ def read(path: str | PathLike[str], file: BinaryIO, *, kind: SealedKind | None =
     text, extents = unframe(path, file, size=size)
     fields = _decoded(path, text)
     actual = _known_kind(path, fields, expected=kind)
+    algorithm = _known_algorithm(path, fields, kind=actual)
     _check_types(path, fields)
     identity = Identity(values=fields["identity"])
     if (fingerprint := identity.fingerprint()) != fields["fingerprint"]:
@@ -122,6 +144,7 @@ def read(path: str | PathLike[str], file: BinaryIO, *, kind: SealedKind | None =
         raise SealBroken(path, f"seal: the other fields give {seal}, recorded {fields['seal']}")
     return Header(
         kind=actual,
+        algorithm=algorithm,
         identity=identity,
         digests=digests,
         scalars=fields["scalars"],
@@ -148,7 +171,7 @@ def _decoded(path: str | PathLike[str], text: str) -> dict[str, Any]:
     version = fields.get("version", FORMAT_VERSION)
     if type(version) is not int or version != FORMAT_VERSION:
         raise UnknownVersion(path, f"version: {version!r}, this evseq reads {FORMAT_VERSION}")
-    if missing := [name for name in HEADER_FIELDS if name not in fields]:
+    if missing := [name for name in HEADER_FIELDS if name not in fields and name != "algorithm"]:
         raise MissingField(path, f"{missing[0]}: missing, every sealed file has it")
     if extra := sorted(fields.keys() - HEADER_FIELDS.keys()):
         raise UnknownField(path, f"{extra[0]}: no sealed file of version {FORMAT_VERSION} has it")
@@ -162,9 +185,21 @@ def _known_kind(path: str | PathLike[str], fields: Mapping[str, Any], *, expecte
     return kinds[0]
 
 
+def _known_algorithm(path: str | PathLike[str], fields: Mapping[str, Any], *, kind: SealedKind) -> Algorithm:
+    """Return what the digests are. Only what is written is said: neither SHA-256, nor BLAKE3 in other kinds."""
+    if "algorithm" not in fields:
+        return Algorithm.SHA256
+    written = WRITTEN[kind]
+    if written is Algorithm.SHA256 or fields["algorithm"] != written.value:
+        others = "" if written is Algorithm.SHA256 else f"{written.value!r} or "
+        evidence = f"algorithm: {fields['algorithm']!r}, expected {others}none, which is {Algorithm.SHA256}"
+        raise UnknownAlgorithm(path, evidence)
+    return written
+
+
 def _check_types(path: str | PathLike[str], fields: Mapping[str, Any]) -> None:
     for name, kind in HEADER_FIELDS.items():
-        if type(fields[name]) is not kind:
+        if name in fields and type(fields[name]) is not kind:
             raise FieldDamaged(path, f"{name}: a {type(fields[name]).__name__}, expected a {kind.__name__}")
     for name, digest in fields["digests"].items():
         if type(digest) is not str:

@@ -24,11 +24,12 @@ from evseq.cache.damage import (
     SealBroken,
     TrailingBytes,
     Truncated,
+    UnknownAlgorithm,
     UnknownVersion,
     WrongKind,
 )
 from evseq.cache.frame import LENGTH, METADATA, Extent, frame, unframe
-from evseq.cache.header import SealedKind
+from evseq.cache.header import Algorithm, SealedKind
 
 __all__ = ["ERRORS", "Region", "Variant", "variants"]
 
@@ -46,6 +47,7 @@ class Region(StrEnum):
     METADATA = "metadata"
     VERSION = "version"
     KIND = "kind"
+    ALGORITHM = "algorithm"
     IDENTITY = "identity"
     FINGERPRINT = "fingerprint"
     DIGESTS = "digests"
@@ -62,6 +64,7 @@ ERRORS: Mapping[Region, type[Damage]] = {
     Region.METADATA: HeaderDamaged,
     Region.VERSION: UnknownVersion,
     Region.KIND: WrongKind,
+    Region.ALGORITHM: UnknownAlgorithm,
     Region.IDENTITY: FingerprintMismatch,
     Region.FINGERPRINT: FingerprintMismatch,
     Region.DIGESTS: SealBroken,
@@ -156,6 +159,13 @@ def _kind(whole: _Whole) -> Iterator[Variant]:
             yield _rewritten(whole, "kind", kind.value, kind.value)
 
 
+def _algorithm(whole: _Whole) -> Iterator[Variant]:
+    for word in Algorithm:
+        if word != whole.fields.get("algorithm"):
+            yield _rewritten(whole, "algorithm", word.value, word.value)
+    yield _rewritten(whole, "algorithm", "MD5", "MD5")
+
+
 def _entries(field: str) -> Callable[[_Whole], Iterator[Variant]]:
     """Return what changes each entry of a mapping alone, and adds one where there is none."""
 
@@ -187,6 +197,7 @@ _WAYS: Mapping[Region, Callable[[_Whole], Iterator[Variant]]] = {
     Region.METADATA: _metadata,
     Region.VERSION: _version,
     Region.KIND: _kind,
+    Region.ALGORITHM: _algorithm,
     Region.IDENTITY: _entries("identity"),
     Region.FINGERPRINT: _word("fingerprint"),
     Region.DIGESTS: _entries("digests"),

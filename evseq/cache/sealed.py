@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.content import byte_runs, tensor_digests
+from evseq.cache.content import blake3_digest, byte_runs, tensor_digest
 from evseq.cache.damage import DigestMismatch, Unsealable
 from evseq.cache.frame import Extent, Form
-from evseq.cache.header import SealedKind, encode, read
+from evseq.cache.header import WRITTEN, Algorithm, SealedKind, encode, read
 from evseq.cache.identity import Identity
 from evseq.cache.opening import opened
 from evseq.cache.replacing import replacing
@@ -36,6 +36,11 @@ NAMES = {
 """The format's names of torch's dtypes."""
 
 DTYPES = {name: dtype for dtype, name in NAMES.items()}
+
+DIGESTS: Mapping[Algorithm, Callable[[Tensor], str]] = {
+    Algorithm.SHA256: tensor_digest,
+    Algorithm.BLAKE3: blake3_digest,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +72,12 @@ def seal(
     hold and `NotWritable` where the system refuses; the old file is then whole.
     """
     forms = {name: _form(path, name, tensor) for name, tensor in tensors.items()}
-    digests = tensor_digests(tensors)
+    algorithm = WRITTEN[kind]
+    digests = {name: DIGESTS[algorithm](tensor) for name, tensor in tensors.items()}
     try:
-        header, order, vouching = encode(kind=kind, identity=identity, digests=digests, scalars=scalars, forms=forms)
+        header, order, vouching = encode(
+            kind=kind, algorithm=algorithm, identity=identity, digests=digests, scalars=scalars, forms=forms
+        )
     except (TypeError, ValueError) as error:
         raise Unsealable(path, str(error)) from None
     with replacing(path) as file:
@@ -91,11 +99,10 @@ def open_sealed(path: str | PathLike[str], *, kind: SealedKind) -> Sealed:
         # Private to us: a caller may write into the tensors, and the file keeps its bytes.
         mapped = mmap.mmap(file.fileno(), header.size, access=mmap.ACCESS_COPY)
     tensors = {name: _tensor(mapped, extent) for name, extent in header.extents.items()}
-    for name, actual in tensor_digests(tensors).items():
-        extent = header.extents[name]
-        if actual != header.digests[name]:
-            place = f"tensor {name!r}, bytes {extent.start} to {extent.stop}"
-            raise DigestMismatch(path, f"{place}: SHA-256 is {actual}, recorded {header.digests[name]}")
+    for name, tensor in tensors.items():
+        if (actual := DIGESTS[header.algorithm](tensor)) != header.digests[name]:
+            place = f"tensor {name!r}, bytes {header.extents[name].start} to {header.extents[name].stop}"
+            raise DigestMismatch(path, f"{place}: {header.algorithm} is {actual}, recorded {header.digests[name]}")
     return Sealed(identity=header.identity, scalars=header.scalars, tensors=tensors, seal=header.seal)
 
 

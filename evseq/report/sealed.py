@@ -28,7 +28,10 @@ def header_text(path: Path) -> str:
             f"bytes        {header.size:,}",
             *_table("identity", _fields(header.identity)),
             *_table("scalars", [(name, _short(value)) for name, value in header.scalars.items()]),
-            *_table("tensors", [(n, _tensor(extent, header.digests[n])) for n, extent in header.extents.items()]),
+            *_table(
+                f"tensors, by {header.algorithm}",
+                [(n, _tensor(extent, header.digests[n])) for n, extent in header.extents.items()],
+            ),
         ]
     )
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from blake3 import blake3
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from evseq.cache import content
 from evseq.cache.canonical import canonical
-from evseq.cache.content import LiveContent, checksum, root, tensor_digest, tensor_digests
+from evseq.cache.content import LiveContent, blake3_digest, checksum, root, tensor_digest
 
 WORDS = 3 * content.RUN // content.WORD + 5
 SEED = 7
@@ -58,16 +59,24 @@ class TestTensorDigest:
         assert tensor_digest(torch.tensor(0.0)) != tensor_digest(torch.tensor(-0.0))
 
 
-class TestTensorDigests:
-    @pytest.mark.parametrize("much", [0, 1 << 40])
-    def test_are_those_of_each_tensor_in_the_order_of_the_names(
-        self, much: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(content, "MUCH", much)
+class TestBlake3Digest:
+    @pytest.mark.parametrize("tensor", TENSORS.values(), ids=TENSORS.keys())
+    def test_is_blake3_over_form_and_blake3_of_the_row_major_bytes(self, tensor: Tensor) -> None:
+        form = canonical([str(tensor.dtype).removeprefix("torch."), list(tensor.shape)])
+        elements = tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
-        digests = tensor_digests(TENSORS)
+        assert blake3_digest(tensor) == blake3(form + blake3(elements.numpy().tobytes()).digest()).hexdigest()
 
-        assert list(digests.items()) == [(name, tensor_digest(tensor)) for name, tensor in TENSORS.items()]
+    def test_is_the_published_blake3_of_no_bytes(self) -> None:
+        nothing = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+
+        assert blake3_digest(torch.zeros(0)) == blake3(b"\x92\xa7float32\x91\0" + bytes.fromhex(nothing)).hexdigest()
+
+    def test_tells_dtypes_of_equal_bytes_apart(self) -> None:
+        assert blake3_digest(torch.zeros(4, dtype=torch.int32)) != blake3_digest(torch.zeros(4))
+
+    def test_tells_shapes_of_equal_bytes_apart(self) -> None:
+        assert blake3_digest(torch.zeros(4, 2)) != blake3_digest(torch.zeros(2, 4))
 
 
 class TestRoot:

@@ -14,7 +14,7 @@ import pytest
 from evseq.cache import damage
 from evseq.cache.canonical import Scalar, canonical
 from evseq.cache.frame import Form, frame
-from evseq.cache.header import SealedKind, encode, inspect_header
+from evseq.cache.header import Algorithm, SealedKind, encode, inspect_header
 from evseq.cache.identity import Identity
 
 IDENTITY = Identity(values={"salt": "tenant"})
@@ -69,7 +69,12 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_sound_header_reads_back(path: Path) -> None:
     header, order, seal = encode(
-        kind=SealedKind.GOLDEN, identity=IDENTITY, digests=DIGESTS, scalars={"length": 3}, forms=FORMS
+        kind=SealedKind.GOLDEN,
+        algorithm=Algorithm.SHA256,
+        identity=IDENTITY,
+        digests=DIGESTS,
+        scalars={"length": 3},
+        forms=FORMS,
     )
     path.write_bytes(header + PAYLOAD)
 
@@ -89,10 +94,36 @@ def test_a_sound_header_reads_back(path: Path) -> None:
     assert found.size == len(header) + 32
 
 
-def test_what_the_forger_starts_from_is_sound(path: Path) -> None:
-    path.write_bytes(framed(packed(resealed(FIELDS))))
+@pytest.mark.parametrize(("word", "algorithm"), [({}, Algorithm.SHA256), ({"algorithm": "BLAKE3"}, Algorithm.BLAKE3)])
+def test_what_the_forger_starts_from_is_sound(word: dict[str, Scalar], algorithm: Algorithm, path: Path) -> None:
+    path.write_bytes(framed(packed(resealed({**FIELDS, **word}))))
 
-    assert inspect_header(path).kind is SealedKind.CACHE
+    found = inspect_header(path)
+
+    assert (found.kind, found.algorithm) == (SealedKind.CACHE, algorithm)
+
+
+@pytest.mark.parametrize("kind", ["golden", "recording"])
+def test_only_a_cache_says_a_word_for_its_digests(kind: str, path: Path) -> None:
+    path.write_bytes(framed(packed(resealed({**FIELDS, "kind": kind, "algorithm": "BLAKE3"}))))
+
+    with pytest.raises(damage.UnknownAlgorithm) as caught:
+        inspect_header(path)
+
+    assert str(caught.value) == (
+        f"{path}: algorithm: 'BLAKE3', expected none, which is SHA-256\n"
+        "  help: read it with the evseq that wrote it, or write it again with this one"
+    )
+
+
+@pytest.mark.parametrize("name", ["added", "taken away"])
+def test_a_word_that_was_not_sealed_breaks_the_seal(name: str, path: Path) -> None:
+    swift: dict[str, Scalar] = {**FIELDS, "algorithm": "BLAKE3"}
+    fields, vouched = {"added": (swift, FIELDS), "taken away": (FIELDS, swift)}[name]
+    path.write_bytes(framed(packed({**fields, "seal": resealed(vouched)["seal"]})))
+
+    with pytest.raises(damage.SealBroken):
+        inspect_header(path)
 
 
 def test_the_tensors_begin_on_a_multiple_of_eight() -> None:
@@ -118,6 +149,19 @@ def test_the_tensors_begin_on_a_multiple_of_eight() -> None:
         ),
         ({**FIELDS, "kind": "kettle"}, damage.WrongKind, "kind: 'kettle', expected cache\n"),
         ({**FIELDS, "kind": ["cache"]}, damage.WrongKind, "kind: ['cache'], expected cache\n"),
+        (
+            {**FIELDS, "algorithm": "MD5"},
+            damage.UnknownAlgorithm,
+            "algorithm: 'MD5', expected 'BLAKE3' or none, which is SHA-256\n  help: read it with the evseq that ",
+        ),
+        (
+            {**FIELDS, "algorithm": "SHA-256"},
+            damage.UnknownAlgorithm,
+            "algorithm: 'SHA-256', expected 'BLAKE3' or none",
+        ),
+        ({**FIELDS, "algorithm": "blake3"}, damage.UnknownAlgorithm, "algorithm: 'blake3', expected 'BLAKE3' or none"),
+        ({**FIELDS, "algorithm": ["BLAKE3"]}, damage.UnknownAlgorithm, "algorithm: ['BLAKE3'], expected 'BLAKE3' or "),
+        ({**FIELDS, "algorithm": None}, damage.UnknownAlgorithm, "algorithm: None, expected 'BLAKE3' or none"),
         (
             {**FIELDS, "colour": "red"},
             damage.UnknownField,

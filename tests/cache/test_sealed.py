@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from safetensors import safe_open
 from torch import Tensor
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.content import tensor_digest
+from evseq.cache.content import blake3_digest, tensor_digest
 from evseq.cache.damage import Damage, DigestMismatch, HeaderDamaged, Truncated, Unsealable, WrongKind
-from evseq.cache.header import SealedKind, inspect_header
+from evseq.cache.header import Algorithm, SealedKind, encode, inspect_header
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import open_sealed, seal
 from evseq.errors import CacheError
@@ -151,6 +152,63 @@ class TestRoundTrip:
         assert torch.equal(tensors["keys"], NUMBERS)
 
 
+class TestAlgorithm:
+    @pytest.mark.parametrize(
+        ("kind", "digest"),
+        [
+            (SealedKind.CACHE, blake3_digest),
+            (SealedKind.GOLDEN, tensor_digest),
+            (SealedKind.RECORDING, tensor_digest),
+        ],
+    )
+    def test_each_kind_has_the_digests_it_is_written_with(
+        self, kind: SealedKind, digest: Callable[[Tensor], str], tmp_path: Path
+    ) -> None:
+        seal(tmp_path / "file", kind=kind, identity=SMALL, tensors=TENSORS, scalars=SCALARS)
+
+        digests = inspect_header(tmp_path / "file").digests
+
+        assert digests == {name: digest(tensor) for name, tensor in TENSORS.items()}
+
+    def test_a_cache_sealed_under_sha256_still_opens(self, tmp_path: Path) -> None:
+        sealed_otherwise(tmp_path / "file", algorithm=Algorithm.SHA256, digest=tensor_digest)
+
+        found = open_sealed(tmp_path / "file", kind=SealedKind.CACHE)
+
+        assert torch.equal(found.tensors["keys"], NUMBERS)
+
+    def test_a_flipped_bit_under_sha256_is_still_told_with_it(self, tmp_path: Path) -> None:
+        sealed_otherwise(tmp_path / "file", algorithm=Algorithm.SHA256, digest=tensor_digest)
+        content = (tmp_path / "file").read_bytes()
+
+        with pytest.raises(DigestMismatch, match=f"SHA-256 is [0-9a-f]{{64}}, recorded {tensor_digest(NUMBERS)}"):
+            open_content(tmp_path / "file", content[:-1] + bytes([content[-1] ^ 1]))
+
+    @pytest.mark.parametrize(
+        ("algorithm", "digest"), [(Algorithm.SHA256, blake3_digest), (Algorithm.BLAKE3, tensor_digest)]
+    )
+    def test_digests_of_the_other_algorithm_are_refused(
+        self, algorithm: Algorithm, digest: Callable[[Tensor], str], tmp_path: Path
+    ) -> None:
+        sealed_otherwise(tmp_path / "file", algorithm=algorithm, digest=digest)
+
+        with pytest.raises(DigestMismatch, match=f"tensor 'keys', bytes .*: {algorithm} is "):
+            open_sealed(tmp_path / "file", kind=SealedKind.CACHE)
+
+
+def sealed_otherwise(path: Path, *, algorithm: Algorithm, digest: Callable[[Tensor], str]) -> None:
+    """Write a cache that says this algorithm and has these digests, under a seal that fits."""
+    header, _, _ = encode(
+        kind=SealedKind.CACHE,
+        algorithm=algorithm,
+        identity=SMALL,
+        digests={"keys": digest(NUMBERS)},
+        scalars={},
+        forms={"keys": ("F32", (4, 6))},
+    )
+    path.write_bytes(header + NUMBERS.numpy().tobytes())
+
+
 class TestDamage:
     def test_the_small_file_is_sound(self, path: Path) -> None:
         assert is_admitted(path, path.read_bytes())
@@ -182,7 +240,7 @@ class TestDamage:
 
         assert str(caught.value) == (
             f"{path}: tensor 'keys', bytes {extent.start} to {extent.start + 96}: "
-            f"SHA-256 is {tensor_digest(changed)}, recorded {tensor_digest(NUMBERS)}\n"
+            f"BLAKE3 is {blake3_digest(changed)}, recorded {blake3_digest(NUMBERS)}\n"
             "  help: the file was changed after it was written: take an undamaged copy, or write it again"
         )
 
@@ -221,7 +279,7 @@ class TestDamage:
         kinds = [kind for kind in Damage.__subclasses__() if kind.__module__ == Damage.__module__]
 
         assert issubclass(Damage, CacheError)
-        assert len(kinds) == 27
+        assert len(kinds) == 28
         assert [kind for kind in kinds if not (kind.help and kind.__doc__)] == []
 
 

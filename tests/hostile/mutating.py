@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
+from blake3 import blake3
 
 from evseq.cache.canonical import canonical
 from evseq.cache.frame import ITEMSIZE, LENGTH, METADATA
@@ -29,7 +30,21 @@ TORCH |= {"I16": "int16", "BOOL": "bool", "I8": "int8", "U8": "uint8"}
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 64, 255, 1 << 31, (1 << 31) - 1, 1 << 53, (1 << 63) - 1, -(1 << 63)),
     *(0.0, -0.0, 1.5, 1e308, math.inf, math.nan, "", "a", "..", "../../etc/passwd", "a/b", "\0", "\x1b[2J", "ä"),
-    *("x" * 300, "float64", "full", "compact", "cache", "golden", [], {}, [[]], {"": None}, [0] * 40),
+    *(
+        "x" * 300,
+        "float64",
+        "full",
+        "compact",
+        "cache",
+        "golden",
+        "BLAKE3",
+        "SHA-256",
+        [],
+        {},
+        [[]],
+        {"": None},
+        [0] * 40,
+    ),
 )
 """Values that have been somebody's mistake."""
 
@@ -163,7 +178,8 @@ def _together(parts: Parts, *, vouched: bool = True) -> bytes:
     fields = dict(parts.fields)
     table = dict(sorted(parts.table.items(), key=lambda item: (-ITEMSIZE[item[1]["dtype"]], item[0])))
     if vouched:
-        fields["digests"] = {name: _digest(entry, parts.payload[name]) for name, entry in table.items()}
+        digest = _blake3 if fields.get("algorithm") == "BLAKE3" else _sha256
+        fields["digests"] = {name: digest(entry, parts.payload[name]) for name, entry in table.items()}
         fields["fingerprint"] = Identity(values=fields["identity"]).fingerprint()
         fields.pop("seal", None)
         fields["seal"] = hashlib.sha256(canonical(fields)).hexdigest()
@@ -183,8 +199,16 @@ def framed(table: Mapping[str, Any]) -> bytes:
     return len(header).to_bytes(LENGTH, "little") + header
 
 
-def _digest(entry: Mapping[str, Any], payload: bytes) -> str:
-    return hashlib.sha256(canonical([TORCH[entry["dtype"]], list(entry["shape"])]) + payload).hexdigest()
+def _sha256(entry: Mapping[str, Any], payload: bytes) -> str:
+    return hashlib.sha256(_form(entry) + payload).hexdigest()
+
+
+def _blake3(entry: Mapping[str, Any], payload: bytes) -> str:
+    return blake3(_form(entry) + blake3(payload).digest()).hexdigest()
+
+
+def _form(entry: Mapping[str, Any]) -> bytes:
+    return canonical([TORCH[entry["dtype"]], list(entry["shape"])])
 
 
 def _resealed(content: bytes, chance: Random) -> bytes:
@@ -195,8 +219,10 @@ def _resealed(content: bytes, chance: Random) -> bytes:
         payload["facts"] = json.dumps(tweaked(json.loads(payload["facts"]), chance)).encode()
         table = {**parts.table, "facts": {**parts.table["facts"], "shape": [len(payload["facts"])]}}
         return _together(replace(parts, table=table, payload=payload))
-    name = chance.choice((*("identity", "scalars", "scalars") * 4, "kind", "version"))
-    fields[name] = tweaked(fields[name], chance)
+    name = chance.choice((*("identity", "scalars", "scalars") * 4, "kind", "version", "algorithm"))
+    fields[name] = tweaked(fields.get(name), chance)
+    if chance.random() < 0.1:  # back to SHA-256, or without a field that all have
+        fields.pop(name)
     return _together(replace(parts, fields=fields))
 
 

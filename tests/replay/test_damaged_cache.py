@@ -95,7 +95,7 @@ TOLD = {
     "truncated in the header": r"Truncated: FILE: ends at byte 100, its header at byte \d+\n  help: the copy was .*",
     "bit of the header": r"HeaderDamaged: FILE: metadata: not msgpack: .*\n  help: the file was changed after .*",
     "bit of the payload": (
-        r"DigestMismatch: FILE: tensor 'layer\.2\.values', bytes \d+ to \d+: SHA-256 is \w{64}, recorded \w{64}"
+        r"DigestMismatch: FILE: tensor 'layer\.2\.values', bytes \d+ to \d+: BLAKE3 is \w{64}, recorded \w{64}"
         r"\n  help: the file was changed after .*"
     ),
     "version": r"UnknownVersion: FILE: version: 2, this evseq reads 1\n  help: read it with the evseq that wrote .*",

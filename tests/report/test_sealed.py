@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evseq.cache.content import tensor_digest
+from evseq.cache.content import blake3_digest
 from evseq.cache.identity import Identity
 from evseq.cache.sealed import SealedKind, seal
 from evseq.errors import CacheError
@@ -32,8 +32,8 @@ class TestHeaderText:
             "scalars: 1",
             "  columns  3",
             "",
-            "tensors: 1",
-            f"  layer.0.keys  {tensor_digest(tensors['layer.0.keys'])[:12]}  F64 [1, 2, 3], 48 bytes",
+            "tensors, by BLAKE3: 1",
+            f"  layer.0.keys  {blake3_digest(tensors['layer.0.keys'])[:12]}  F64 [1, 2, 3], 48 bytes",
         ]
 
     def test_a_file_that_is_none_is_refused(self, tmp_path: Path) -> None:
