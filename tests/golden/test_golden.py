@@ -20,6 +20,8 @@ from evseq.golden.histories import Histories
 
 IDENTITY = Identity(values=dict.fromkeys(FIELDS, "the same"))
 
+ACCEPTED = sorted((Path(__file__).parents[2] / "goldens" / "reference-full").glob("*/*.safetensors"))
+
 GOLDEN = Golden(
     script="case",
     identity=IDENTITY,
@@ -49,6 +51,13 @@ def test_equal_goldens_have_equal_bytes(tmp_path: Path) -> None:
     write(tmp_path / "two", turned)
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize("accepted", ACCEPTED, ids=[path.stem for path in ACCEPTED])
+def test_an_accepted_golden_is_written_byte_for_byte_as_it_is(accepted: Path, tmp_path: Path) -> None:
+    write(tmp_path / "again", read(accepted))
+
+    assert (tmp_path / "again").read_bytes() == accepted.read_bytes()
 
 
 def test_the_seal_is_that_of_the_header(tmp_path: Path) -> None:

@@ -31,10 +31,7 @@ LEAST_SEALING, LEAST_OPENING = 0.8, 0.5
 
 
 def files() -> Iterator[Line]:
-    """Compare, at every size, writing with the same flush, and reading with every byte looked at.
-
-    Of large files ours has the digests worked out by several cores, where there are any.
-    """
+    """Compare, at every size, writing with the same flush, and reading with every byte looked at; one core on both."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for size in SIZES:
