@@ -70,12 +70,18 @@ def connected(scheduler: str) -> Iterator[Client]:
 
 
 async def _greeted(scheduler: str) -> None:
-    """Shake hands and leave: a client would wait without an end for somebody who says nothing."""
+    """Ask who is there, and leave: a client would wait without an end for who says nothing, or is something else."""
     from distributed import Security, connect
 
-    arguments = Security().get_connection_args("client")
-    comm = await asyncio.wait_for(connect(scheduler, timeout=CONNECT, **arguments), CONNECT)
-    await comm.close()
+    async with asyncio.timeout(CONNECT):
+        comm = await connect(scheduler, timeout=CONNECT, **Security().get_connection_args("client"))
+        try:
+            await comm.write({"op": "identity"})
+            told: Any = await comm.read()
+        finally:
+            comm.abort()
+    if "workers" not in told:
+        raise ValueError(f"a {told.get('type', told)} does")
 
 
 @contextmanager

@@ -204,6 +204,35 @@ class TestLost:
         assert capfd.readouterr() == ("", "")
 
 
+class TestHangs:
+    """A worker that is there and says nothing, as one whose machine is out of memory."""
+
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("evseq.cluster.GREETING", 2)
+        monkeypatch.setattr("evseq.cluster.AT_FIRST", 0.5)
+
+    def test_others_do_what_there_is_to_do(self, two: Cluster, tmp_path: Path) -> None:
+        hung = two.worker()
+        hung.process.send_signal(signal.SIGSTOP)
+
+        made = told(two, ["a", "b", "c"], tmp_path)
+
+        hung.kill()
+        assert sorted(made) == [(0, "A"), (1, "B"), (2, "C")]
+
+    def test_nobody_else_is_there(self, tmp_path: Path) -> None:
+        with cluster(tmp_path, workers=1) as alone:
+            hung = alone.parts[1]
+            hung.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(UsageError) as error:
+                told(alone, ["a"], tmp_path)
+
+        assert str(error.value) == (
+            f"{hung.address}: this worker says nothing for 2 s\n  help: start another one in its place"
+        )
+
+
 class TestEnds:
     def test_what_is_not_asked_for_any_more_ends(self, two: Cluster, tmp_path: Path) -> None:
         opened = partial(working, tmp_path)
