@@ -85,7 +85,7 @@ def goldens(session: nox.Session) -> None:
 
 @nox.session(requires=["workshop"], venv_backend="none", default=False)
 def audit(session: nox.Session) -> None:
-    """Prove that the suite can fail: all planted faults, then without what catches them. Arguments: `evseq audit`."""
+    """Plant all faults before the suite, without what catches them, before the quick set. Arguments: `evseq audit`."""
     python(session, "-m", "evseq", "audit", "-n", "2", *(session.posargs or ["--target", "reference"]))
     if not session.posargs:
         python(session, "tools/prove_catches.py", "-n", "2")

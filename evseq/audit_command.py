@@ -47,7 +47,7 @@ BESIDE = "float32,bfloat16"
     "-n", "workers", type=click.IntRange(1, 64), default=1, metavar="N", help="Processes that share the work."
 )
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write all of it as JSON.")
-@click.option("--quick", "fewest", is_flag=True, help="Play the quick set only, for each fault until it is caught.")
+@click.option("--quick", is_flag=True, help="Play the quick set only, for each fault until it is caught; no --beside.")
 @click.option("--quick-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the cheapest set here.")
 @click.option("--quick-keep", is_flag=True, help="Keep what that file has, and add what catches the rest.")
 @flags.settings("target", "threads", "goldens")
@@ -60,7 +60,7 @@ def audit(  # noqa: PLR0913 - one for each flag
     seeds: int,
     workers: int,
     file: Path | None,
-    fewest: bool,
+    quick: bool,
     quick_file: Path | None,
     quick_keep: bool,
     **given: Any,
@@ -70,16 +70,17 @@ def audit(  # noqa: PLR0913 - one for each flag
     Each planted fault meets each script that asks for what it breaks, in the dtype that decides, on a configuration
     where it can show. Told are who caught it, what led, and how far beyond its allowance it was; then the cheapest
     cases that still catch all, which are the quick set. Healthy targets meet the same scripts in every arm, where
-    nothing may fail; with --seeds also with other rows, which no golden knows. With --quick all this is about the quick
-    set that ships.
+    nothing may fail; with --seeds also with other rows, which no golden knows. With --quick both meet the quick set
+    that ships, and no other is told.
 
     FAULTS are names or shell patterns, all if left out. A fault that survives is a failure. So is, on the reference
     engine and with nothing left out, a script or a check that catches nothing, and a quick set that is not the one
     found.
     """
-    if fewest and (full or quick_file):
+    if quick and (full or quick_file or quick_keep):
         raise UsageError(
-            "--quick plays each case of the quick set, and finds no other\n  help: leave out --full and --quick-file"
+            "--quick plays each case of the quick set, and finds no other\n"
+            "  help: leave out --full, --quick-file and --quick-keep"
         )
     from evseq.audit.audit import Settings
     from evseq.audit.audit import audit as audited
@@ -89,14 +90,14 @@ def audit(  # noqa: PLR0913 - one for each flag
 
     kept = _lines(quick_file) if quick_keep else ()
     config = configure(given)
-    suite = tuple(script.name for script in read_scripts([], suite=not fewest, quick=fewest))
+    suite = tuple(script.name for script in read_scripts([], suite=not quick, quick=quick))
     settings = Settings(
         faults=_matching(faults, FAULTS, "fault"),
         scripts=_matching(scripts, suite, "script of the suite"),
         beside=_dtypes(beside),
         full=full,
         seeds=seeds,
-        quick=fewest,
+        quick=quick,
         workers=workers,
         threads=config.threads,
         goldens=config.terms(),

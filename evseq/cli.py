@@ -79,7 +79,7 @@ def qualify(*, verbose: bool, quiet: bool, **given: Any) -> Exit:
     One head's arithmetic comes first, then the shipped suite. The project's goldens must be in order too: none without
     a script, no candidate that waits; with --quick nobody looks.
     """
-    whole = not given["fewest"]
+    whole = not given["quick"]
     return _run((), suite=whole, verbose=verbose, quiet=quiet, given=given, tidy=whole)
 
 
@@ -279,15 +279,15 @@ def _run(
 
     config = configure(given)
     settings = _run_settings(config, update=given["update"], witness=given["witness"])
-    fewest = given["fewest"]
-    parsed = pipeline.read_scripts(_named(scripts, suite=suite or fewest), suite=suite, quick=fewest)
+    quick = given["quick"]
+    parsed = pipeline.read_scripts(_named(scripts, suite=suite or quick), suite=suite, quick=quick)
     check_filters(parsed, config.arm, targets=config.open_names(), said=str(config.origins["arm"]))
     views: list[View] = [_terminal(verbose=verbose, quiet=quiet)]
     resumed = Path(given["resume"]) if given["resume"] else None
     before = kept(resumed) if resumed else None
     file = config.jsonl or resumed
     if file is not None:
-        names = [*scripts, *(("suite",) if suite else ()), *(("quick",) if fewest else ())]
+        names = [*scripts, *(("suite",) if suite else ()), *(("quick",) if quick else ())]
         held = [SETTINGS[name] for name in ("arms", "arm", "threads", "record", "known", *_GOLDENS)]
         said = {setting.name: setting.show(getattr(config, setting.attribute)) for setting in held}
         resumes = resumed is not None and file.resolve() == resumed.resolve()

@@ -6,6 +6,7 @@ before anybody is told.
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import time
 import uuid
@@ -40,6 +41,9 @@ LATER = 30.0
 BEAT = 1.0
 """Seconds between two looks at who is there."""
 
+GREETING = 20
+"""Seconds in which a worker says what it rests on, or is one that hangs: Dask itself waits minutes."""
+
 FETCH = 60
 """Seconds that a result may take from the worker that has it; afterwards that worker is as good as gone."""
 
@@ -57,7 +61,7 @@ def shared(
 
     An item that has a device goes to workers that have a Dask resource of that name. `premises` are what results rest
     on; it is asked here and on each worker, and must say the same. A worker that comes later and differs is given
-    nothing.
+    nothing, nor is one that does not answer.
 
     Raises what `connecting` does; UsageError where a worker differs or is missing.
     """
@@ -114,6 +118,7 @@ class _Crew:
         self._here = premises()
         self._run = f"evseq-{uuid.uuid4().hex}"
         self._differing: dict[str, str] = {}
+        self._silent: dict[str, str] = {}
         self._owed: SimpleQueue[tuple[_Seat, Future[Any]]] = SimpleQueue()
         self._looked = 0.0
         self._missing: float | None = None
@@ -163,8 +168,8 @@ class _Crew:
         self._missing = self._missing or time.monotonic()
         if time.monotonic() - self._missing < self._patience:
             return
-        for differs in self._differing.values():
-            raise UsageError(differs)
+        for unfit in (*self._differing.values(), *self._silent.values()):
+            raise UsageError(unfit)
         start = f"dask worker {self._scheduler}"
         for device in missing:
             if device is not None:
@@ -181,7 +186,7 @@ class _Crew:
         lost = [seat for seat in self.seats if seat.address not in there]
         for seat in lost:
             self._leave(seat)
-        known = {*self._differing, *(seat.address for seat in self.seats)}
+        known = {*self._differing, *self._silent, *(seat.address for seat in self.seats)}
         self._welcome({address: told["resources"] for address, told in there.items() if address not in known})
         return [(seat.number, Ended(code=None)) for seat in lost if seat.number is not None]
 
@@ -189,8 +194,13 @@ class _Crew:
         """Compare what workers rest on with what is said here; who says the same opens a post."""
         if not there:
             return
-        told = self._client.run(greet, self._premises, workers=list(there), on_error="return")
+        told: Mapping[str, Any] = self._client.sync(self._greeted, list(there))
         for address, said in told.items():
+            if isinstance(said, TimeoutError):
+                self._silent[address] = (
+                    f"{address}: this worker says nothing for {GREETING} s\n  help: start another one in its place"
+                )
+                continue
             if isinstance(said, OSError):  # gone meanwhile
                 continue
             if isinstance(said, Exception):
@@ -205,6 +215,18 @@ class _Crew:
             seat = _Seat(address=address, run=run, resources=there[address], lease=lease, future=None)
             self.seats.append(seat)
             self._owe(seat, lease)
+
+    async def _greeted(self, there: Sequence[str]) -> Mapping[str, Any]:
+        """Ask all at once; who hangs keeps nobody waiting for long."""
+
+        async def said(address: str) -> Any:
+            asked: Any = self._client.run(greet, self._premises, workers=[address], on_error="return")
+            try:
+                return (await asyncio.wait_for(asked, GREETING)).get(address, OSError())
+            except TimeoutError as error:
+                return error
+
+        return dict(zip(there, await asyncio.gather(*map(said, there)), strict=True))
 
     def _leave(self, seat: _Seat) -> None:
         """Have nothing more to do with a worker; another one may take its place."""

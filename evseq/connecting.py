@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from evseq.crew import GRACE
-from evseq.errors import EvseqError, UsageError
+from evseq.errors import EvseqError, Exit, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,7 +28,7 @@ NOISY = ("distributed", "tornado")
 class LostScheduler(EvseqError):
     """The cluster's scheduler is gone, and nobody knows what its workers do. Start it again, and resume the run."""
 
-    exit_code = 3
+    exit_code = Exit.INTERNAL
 
 
 def workers(client: Client, scheduler: str) -> Mapping[str, Any]:
@@ -36,7 +36,7 @@ def workers(client: Client, scheduler: str) -> Mapping[str, Any]:
     try:
         asked: Any = client.scheduler
         told = client.sync(asked.identity, n_workers=-1, callback_timeout=CONNECT)
-    except (AttributeError, OSError) as error:
+    except (AttributeError, OSError) as error:  # given up by the client before, or lost now
         raise LostScheduler(
             f"{scheduler}: the scheduler is gone: {error}\n"
             "  help: start it again, and with --resume FILE run what the file of --jsonl lacks"
@@ -70,12 +70,18 @@ def connected(scheduler: str) -> Iterator[Client]:
 
 
 async def _greeted(scheduler: str) -> None:
-    """Shake hands and leave: a client would wait without an end for somebody who says nothing."""
+    """Ask who is there, and leave: a client would wait without an end for who says nothing, or is something else."""
     from distributed import Security, connect
 
-    arguments = Security().get_connection_args("client")
-    comm = await asyncio.wait_for(connect(scheduler, timeout=CONNECT, **arguments), CONNECT)
-    await comm.close()
+    async with asyncio.timeout(CONNECT):
+        comm = await connect(scheduler, timeout=CONNECT, **Security().get_connection_args("client"))
+        try:
+            await comm.write({"op": "identity"})
+            told: Any = await comm.read()
+        finally:
+            comm.abort()
+    if "workers" not in told:
+        raise ValueError(f"a {told.get('type', told)} does")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Crew: one function over many items, here or in a few processes that start with nothing of this one.
 
-Whatever takes what `shared` takes and yields what it yields, in whatever order work is done, can stand in its place.
+Whatever yields what `shared` yields, in whatever order work is done, can stand in its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from evseq.errors import EvseqError, UsageError
+from evseq.errors import EvseqError, Exit, UsageError
 
 __all__ = ["GRACE", "LostWorker", "Opened", "done", "done_with", "serve", "shared"]
 
@@ -39,7 +39,7 @@ class LostWorker(EvseqError):
     `ended` is its exit code, None where nobody saw it end; `again` says that another process does that work now.
     """
 
-    exit_code = 3
+    exit_code = Exit.INTERNAL
 
     def __init__(self, ended: int | None, *, again: bool = False) -> None:
         super().__init__(f"a worker ended with {ended} before its work did\n  help: run fewer at once, with -n 1")

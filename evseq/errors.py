@@ -37,10 +37,10 @@ class Exit(IntEnum):
 class EvseqError(Exception):
     """Say what is wrong and what to do next; front ends print it without a traceback.
 
-    `exit_code` is the one pytest would give: 3 internal, 4 usage or script error.
+    `exit_code` is the one that a front end ends with.
     """
 
-    exit_code: ClassVar[int] = 4
+    exit_code: ClassVar[Exit] = Exit.USAGE
 
 
 class UsageError(EvseqError):
@@ -54,7 +54,7 @@ class TargetError(UsageError):
 class EngineError(EvseqError):
     """An engine refused or failed an operation it was asked for. Only `expect: loud` tolerates it."""
 
-    exit_code = 1
+    exit_code = Exit.FAILED
 
 
 class CacheError(EvseqError):

@@ -55,8 +55,8 @@ def qualify(
 ) -> Result:
     """Qualify a target, or a model in memory, with the shipped suite or with scripts of your own.
 
-    `scripts="quick"` is the smallest part of the suite that still catches every planted fault: cases in the deciding
-    dtype, which say nothing about others.
+    `scripts="quick"` are the cheapest cases of the suite that together catch every planted fault, nearly all in the
+    dtype that decides: they say little about others.
     `target` is text (`reference`, `reference:window`, `transformers:FOLDER`, `MODULE:ATTRIBUTE`), a loader, or a
     transformers model. Raises ScriptError, TargetError; what the model does wrong is in the result.
     """
@@ -203,12 +203,10 @@ def _refuse_in_memory(targets: Sequence[str | object], settings: Settings) -> No
     """Raise UsageError where other processes are to open what only this one has."""
     if all(isinstance(target, str) for target in targets):
         return
-    for others, help in (
-        (settings.scheduler is not None, "name no scheduler"),
-        (settings.workers > 1, "leave the number of workers at 1"),
-    ):
-        if others:
-            raise UsageError(f"other processes cannot open a model in memory\n  help: {help}")
+    if settings.scheduler is not None:
+        raise UsageError("other processes cannot open a model in memory\n  help: name no scheduler")
+    if settings.workers > 1:
+        raise UsageError("other processes cannot open a model in memory\n  help: leave the number of workers at 1")
 
 
 def _singles(running: Run, named: Sequence[str | object]) -> dict[str, tuple[str, ...]]:

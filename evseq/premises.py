@@ -59,7 +59,7 @@ def premises(parts: Sequence[Part], settings: Settings) -> Iterator[Premises]:
     """
     files: dict[Path, None] = {}
     for script in {part.script.source.file: part.script for part in parts}.values():
-        files |= dict.fromkeys(Path(script.source.file).parent / name for name in beside(script))
+        files |= dict.fromkeys(beside(script).values())
         if known := known_file(script, settings.known):
             files[known] = None
     goldens = settings.goldens
@@ -93,6 +93,7 @@ def _code() -> str:
 
 
 def _digest(file: Path) -> str:
+    """Return a digest of a file, or why there is none."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()[:DIGITS]
     except OSError as error:

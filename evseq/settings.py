@@ -227,7 +227,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 read=_address,
                 metavar="ADDRESS",
                 help="Have the workers of the Dask cluster with this scheduler share the scripts, in place of -n. They "
-                "see the same folders. What is told and written is the same.",
+                "must see the same folders. What is told and written is the same.",
             ),
             Setting(
                 name="jsonl",

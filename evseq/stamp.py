@@ -40,7 +40,7 @@ def stamp(
     terms = (goldens.root, store, goldens.revision, goldens.require, goldens.update, goldens.witness, goldens.form)
     told = {
         "versions": [versions.evseq(), versions.libraries()],
-        "script": [part.script.source.file, part.script.source.text, beside(part.script)],
+        "script": [part.script.source.file, part.script.source.text, _digests(part.script)],
         "target": part.target,
         "model": identity if isinstance(identity, str) else hashlib.sha256(canonical(dict(identity))).hexdigest(),
         "arms": [dict(case.arms) for case in part.chosen],
@@ -57,12 +57,16 @@ def _seal(shelved: Shelved) -> str:
     return shelved.missing if shelved.golden is None else shelved.golden.seal
 
 
-def beside(script: Script) -> Mapping[str, str]:
-    """Return digests of the files that rows are read from."""
+def beside(script: Script) -> Mapping[str, Path]:
+    """Return the files that rows are read from, by the names the script gives them."""
     names = [
         row.file if isinstance(row, TextFile) else row.each
         for row in script.rows.values()
         if isinstance(row, TextFile | Each)
     ]
     folder = Path(script.source.file).parent
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    return {name: folder / name for name in names}
+
+
+def _digests(script: Script) -> Mapping[str, str]:
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in beside(script).items()}

@@ -20,6 +20,11 @@ Told = pytest.CaptureFixture[str]
 
 ONE = ["guard-names-next-place", "--script", "refused-prefix-token", "--target", "reference:full", "--beside", "none"]
 
+QUICK_ALONE = (
+    "--quick plays each case of the quick set, and finds no other\n"
+    "  help: leave out --full, --quick-file and --quick-keep\n"
+)
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Settings]]:
@@ -102,10 +107,8 @@ def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Setti
             ["--beside", "half"],
             "--beside: 'half' is no dtype\n  help: name float64, float32, bfloat16, float16, or none\n",
         ),
-        (
-            ["--quick", "--full"],
-            "--quick plays each case of the quick set, and finds no other\n  help: leave out --full and --quick-file\n",
-        ),
+        (["--quick", "--full"], QUICK_ALONE),
+        (["--quick", "--quick-keep"], QUICK_ALONE),
         (["--quick-keep"], "--quick-keep: of what file?\n  help: name one with --quick-file\n"),
         (
             ["--quick-keep", "--quick-file", "absent/quick.txt"],

@@ -23,7 +23,7 @@ def test_the_problems_of_all_scripts_are_told_at_once() -> None:
     assert len(error.value.problems) == 2
 
 
-def test_the_suite_comes_before_what_is_named() -> None:
+def test_a_script_of_the_suite_that_is_also_named_is_read_once() -> None:
     named = SUITE / "crop-per-row.evseq.yaml"
 
     assert read_scripts([named], suite=True) == read_scripts([], suite=True)

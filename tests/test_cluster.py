@@ -32,22 +32,25 @@ def halving() -> Iterator[Callable[[int], float]]:
     yield halved
 
 
+def refused(_: int) -> float:
+    raise TargetError("no such target\n  help: name another")
+
+
 @contextmanager
-def refusing() -> Iterator[Callable[[int], int]]:
-    if os.getpid():
-        raise TargetError("no such target\n  help: name another")
-    yield os.getpgid
+def refusing() -> Iterator[Callable[[int], float]]:
+    refused(0)
+    yield halved
 
 
 @contextmanager
 def working(folder: Path) -> Iterator[Callable[[str], str]]:
     """Do what an item says; what is opened is a file that is removed at the end."""
-    held = folder / f"{os.getpid()}.held"
-    held.touch()
+    mark = folder / f"{os.getpid()}.held"
+    mark.touch()
     try:
         yield partial(done, folder)
     finally:
-        held.unlink()
+        mark.unlink()
 
 
 def done(folder: Path, item: str) -> str:
@@ -75,9 +78,16 @@ def begun(folder: Path) -> list[str]:
 
 
 def until(true: Callable[[], object]) -> None:
+    """Wait for what takes a moment; fail where it does not come."""
     end = time.monotonic() + WAIT
-    while not true() and time.monotonic() < end:
+    while not true():
+        assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def held(folder: Path) -> list[Path]:
+    """Return what is opened now."""
+    return list(folder.glob("*.held"))
 
 
 def same() -> Mapping[str, str]:
@@ -134,8 +144,7 @@ class TestTheSame:
         by = {tuple(line.split(" ")[:2]) for line in (tmp_path / "begun").read_text().splitlines()}
         assert {int(worker) for worker, _ in by} == {worker.process.pid for worker in two.parts[1:3]}
         assert len(by) == 2
-        until(lambda: not list(tmp_path.glob("*.held")))
-        assert list(tmp_path.glob("*.held")) == []
+        until(lambda: held(tmp_path) == [])
 
 
 class TestLost:
@@ -164,8 +173,7 @@ class TestLost:
         assert sorted(made, key=str) == [(0, "TAKE THE WORKER ALONG"), (0, (None, True)), (1, "B"), (2, "C")]
         assert begun(tmp_path).count("take the worker along") == 2
         assert capfd.readouterr() == ("", "")
-        until(lambda: not list(tmp_path.glob("*.held")))
-        assert list(tmp_path.glob("*.held")) == []
+        until(lambda: held(tmp_path) == [])
 
     def test_one_that_dask_starts_again_goes_on(self, tmp_path: Path) -> None:
         with cluster(tmp_path, workers=0) as alone:
@@ -196,6 +204,35 @@ class TestLost:
         assert capfd.readouterr() == ("", "")
 
 
+class TestHangs:
+    """A worker that is there and says nothing, as one whose machine is out of memory."""
+
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("evseq.cluster.GREETING", 2)
+        monkeypatch.setattr("evseq.cluster.AT_FIRST", 0.5)
+
+    def test_others_do_what_there_is_to_do(self, two: Cluster, tmp_path: Path) -> None:
+        hung = two.worker()
+        hung.process.send_signal(signal.SIGSTOP)
+
+        made = told(two, ["a", "b", "c"], tmp_path)
+
+        hung.kill()
+        assert sorted(made) == [(0, "A"), (1, "B"), (2, "C")]
+
+    def test_nobody_else_is_there(self, tmp_path: Path) -> None:
+        with cluster(tmp_path, workers=1) as alone:
+            hung = alone.parts[1]
+            hung.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(UsageError) as error:
+                told(alone, ["a"], tmp_path)
+
+        assert str(error.value) == (
+            f"{hung.address}: this worker says nothing for 2 s\n  help: start another one in its place"
+        )
+
+
 class TestEnds:
     def test_what_is_not_asked_for_any_more_ends(self, two: Cluster, tmp_path: Path) -> None:
         opened = partial(working, tmp_path)
@@ -205,8 +242,7 @@ class TestEnds:
 
         items.close()
 
-        until(lambda: not list(tmp_path.glob("*.held")))
-        assert list(tmp_path.glob("*.held")) == []
+        until(lambda: held(tmp_path) == [])
 
     def test_so_does_what_somebody_asked_for_who_was_killed(self, two: Cluster, tmp_path: Path) -> None:
         code = (
@@ -216,13 +252,12 @@ class TestEnds:
         )
         asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **HERE})
         until(lambda: (tmp_path / "begun").exists() and len(begun(tmp_path)) == 2)
-        assert len(list(tmp_path.glob("*.held"))) == 2
+        assert len(held(tmp_path)) == 2
 
         asking.kill()
         asking.wait()
 
-        until(lambda: not list(tmp_path.glob("*.held")))
-        assert list(tmp_path.glob("*.held")) == []
+        until(lambda: held(tmp_path) == [])
 
 
 class TestRefused:
@@ -265,9 +300,9 @@ class TestRefused:
             "  help: give workers what this machine has, at the same paths"
         )
 
-    def test_a_worker_without_evseq(self, two: Cluster) -> None:
-        bare = two.worker(env={"PYTHONPATH": str(two.folder)})
-        (two.folder / "evseq.py").touch()
+    def test_a_worker_without_evseq(self, two: Cluster, tmp_path: Path) -> None:
+        (tmp_path / "evseq.py").touch()
+        bare = two.worker(env={"PYTHONPATH": str(tmp_path)})
         with pytest.raises(UsageError) as error:
             list(shared(halving, [1], scheduler=two.scheduler, devices=[None], premises=weather))
         bare.kill()

@@ -62,6 +62,18 @@ class TestRefused:
 
         assert str(error.value).startswith(f"{address}: no scheduler answers: ")
 
+    def test_a_worker_in_place_of_its_scheduler(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        with cluster(tmp_path, workers=1) as started:
+            address = started.parts[1].address
+            with pytest.raises(UsageError) as error:
+                connect(address)
+
+        assert str(error.value) == (
+            f"{address}: no scheduler answers: a Worker does\n"
+            "  help: start one with `dask scheduler`, or write the address that it prints"
+        )
+        assert capfd.readouterr() == ("", "")
+
     def test_the_extra_that_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "distributed", None)
         with pytest.raises(UsageError) as error:

@@ -120,13 +120,13 @@ class TestRefused:
         self, two: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
     ) -> None:
         monkeypatch.setattr("evseq.cluster.AT_FIRST", 0.5)
-        (here / "engines.py").write_text(FAR)
+        (here / "far.py").write_text(FAR)
         monkeypatch.syspath_prepend(here)
 
-        assert main(["run", ".", "--target", "engines:Far", "--scheduler", two.scheduler]) == Exit.USAGE
+        assert main(["run", ".", "--target", "far:Far", "--scheduler", two.scheduler]) == Exit.USAGE
 
         assert capsys.readouterr().err == (
-            f"{two.scheduler}: no worker has the resource 'cuda', which green on engines:Far needs\n"
+            f"{two.scheduler}: no worker has the resource 'cuda', which green on far:Far needs\n"
             f"  help: start one with `dask worker {two.scheduler} --resources cuda=1`\n"
         )
 

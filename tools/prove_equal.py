@@ -113,7 +113,7 @@ def main() -> int:
             fine = fine and not wrong and bool(found.result.lost) == (kill is not None)
             equal = f"DIFFERS: {', '.join(wrong[:10])}" if wrong else "equal"
             print(f"{name}: {equal}, {time.perf_counter() - started:.0f} s", *found.result.lost, sep="\n  ", flush=True)
-        os.chdir(Path(__file__).parent)
+        os.chdir(Path(__file__).parent)  # a folder that is worked in cannot be removed everywhere
     print("all equal" if fine else "NOT EQUAL, or nothing was lost")
     return 0 if fine else 1
 

@@ -212,7 +212,7 @@ class _Play:
     def __init__(self, script: Script, trial: Trial, running: Run, dtype: str) -> None:
         self._text = f"{trial.target}+{trial.fault}"
         self._running = running
-        self._of = script
+        self._shipped = script
         self._script = script if script.picks else replace(script, arms={**script.arms, "dtype": Arm(values=(dtype,))})
         chosen = sorted(running.selected(self._script, self._text), key=partial(_apart, trial.arms))
         few = chosen if trial.full or script.picks else _few(chosen)
@@ -230,8 +230,8 @@ class _Play:
         case = cases[0]
         first = case.findings[0]
         target = self._running.target(self._text)
-        picked = pick(self._of, CaseArms(arms=case.arms), target.description, engine=target.name)
-        meant = self._running.selected(replace(self._of, picks=(picked,)), self._text)
+        picked = pick(self._shipped, CaseArms(arms=case.arms), target.description, engine=target.name)
+        meant = self._running.selected(replace(self._shipped, picks=(picked,)), self._text)
         return Red(
             script=case.script,
             place=first.place,

@@ -34,7 +34,7 @@ def tensor_digest(tensor: Tensor) -> str:
     Any device and any strides; two tensors have one digest exactly when they are equal bit for bit. A tensor that is
     not contiguous is copied a run at a time.
     """
-    digest = hashlib.sha256(_form(tensor))
+    digest = hashlib.sha256(_form(tensor.dtype, tensor.shape))
     for run in byte_runs(tensor):
         digest.update(run)
     return digest.hexdigest()
@@ -49,7 +49,7 @@ def blake3_digest(tensor: Tensor) -> str:
     elements = blake3()
     for run in byte_runs(tensor):
         elements.update(run)
-    return blake3(_form(tensor) + elements.digest()).hexdigest()
+    return blake3(_form(tensor.dtype, tensor.shape) + elements.digest()).hexdigest()
 
 
 def byte_runs(tensor: Tensor) -> Iterator[memoryview]:
@@ -89,7 +89,7 @@ def checksum(tensor: Tensor) -> bytes:
             sums.append(mixed.sum(1))
             sums.append(mixed.bitwise_right_shift_(32).sum(1))
         sums.append(rest.to(torch.int64))
-    digest = hashlib.sha256(_form(tensor))
+    digest = hashlib.sha256(_form(tensor.dtype, tensor.shape))
     digest.update(_bytes(torch.cat([*sums, columns])))
     return digest.digest()
 
@@ -116,12 +116,8 @@ class LiveContent:
         return known if known is not None and known[0] == now else (now, tensor_digest(tensor))
 
 
-def _form(tensor: Tensor) -> bytes:
-    return _told(tensor.dtype, tuple(tensor.shape))
-
-
-@functools.lru_cache(maxsize=1024)  # a model has few forms, and small tensors are digested in less time than told
-def _told(dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
+@functools.lru_cache(maxsize=1024)  # a model has few forms, and one takes longer to spell than a small tensor to digest
+def _form(dtype: torch.dtype, shape: tuple[int, ...]) -> bytes:
     return canonical([str(dtype).removeprefix("torch."), list(shape)])
 
 

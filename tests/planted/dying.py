@@ -31,7 +31,7 @@ class Dying(Second):
         if len(killed) < self.times:
             KILLED.write_text("".join(f"{number}\n" for number in (*killed, self.whom())))
             os.kill(self.whom(), signal.SIGKILL)
-            time.sleep(60)
+            time.sleep(60)  # it is another that dies, and ends this one
         return super().load(dtype, options)
 
 

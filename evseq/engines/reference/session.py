@@ -12,7 +12,7 @@ from torch import Tensor
 from evseq.cache.state import CacheState, Scalar
 from evseq.engines.protocol import Batch, CacheView, LayerView, Probe, Session
 from evseq.engines.reference.model import Decoder
-from evseq.engines.reference.storage import Storage
+from evseq.engines.reference.storage import Storage, behind
 from evseq.errors import EngineError
 from evseq.geometry import Layout
 
@@ -159,7 +159,7 @@ class ReferenceSession:
         layers = zip(self.storages, self.decoder.config.layers, held, strict=True)
         return Probe(
             lengths=tuple(self.storages[0].counted(held[0])),
-            next_positions=tuple([row[-1] + 1 if row else 0 for row in held[0]]),
+            next_positions=tuple(behind(held[0])),
             visible=tuple([tuple(storage.visible(layer, rows)) for storage, layer, rows in layers]),
             cache_bytes=bytes_held,
         )

@@ -20,7 +20,7 @@ from evseq.engines.protocol import LayerView
 from evseq.errors import EngineError
 from evseq.geometry import CacheKind, Layer, Layout
 
-__all__ = ["Storage", "early"]
+__all__ = ["Storage", "behind", "early"]
 
 
 class Storage(ABC):
@@ -125,7 +125,7 @@ class Storage(ABC):
 
     def next_positions(self) -> Int[Tensor, " row"]:
         """Return the position behind each row's last held token; 0 for an empty row."""
-        return torch.tensor([row[-1] + 1 if row else 0 for row in self.held()])
+        return torch.tensor(behind(self.held()))
 
     def held(self) -> list[list[int]]:
         """Return the positions of each row's held tokens, ascending.
@@ -182,6 +182,11 @@ class Storage(ABC):
         """Return the positions with -1 behind the first `lengths` tokens of each row."""
         rank = (self.positions >= 0).cumsum(dim=-1)  # row slot: 1 for a row's first token
         return self.positions.masked_fill(rank > lengths[:, None], -1)
+
+
+def behind(held: Sequence[Sequence[int]]) -> list[int]:
+    """Return the position behind the last of each row's; 0 for an empty row."""
+    return [row[-1] + 1 if row else 0 for row in held]
 
 
 def _unseen(held: Sequence[int], shown: Layer) -> int:
