@@ -226,9 +226,10 @@ class Run:
         identity = self._shelf.identity(target)
         if isinstance(identity, str):  # then the script's cases fail by that
             return ()
-        of = len(cases(replace(script, picks=()), target.description, engine=target.name, mode=self.settings.mode))
+        whole = replace(script, picks=())  # a golden is of all cases, whichever are played
+        of = len(cases(whole, target.description, engine=target.name, mode=self.settings.mode))
         terms = self.settings.goldens
-        written = propose(script, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
+        written = propose(whole, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
         return (str(written),) if written else ()
 
     def _check_writing(self, work: Sequence[tuple[Script, str]]) -> None:

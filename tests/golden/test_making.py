@@ -21,6 +21,7 @@ from evseq.golden.root import Place, Root
 from evseq.golden.terms import FormWord, Terms
 from evseq.history import Path as History
 from evseq.pipeline import Settings, run
+from evseq.script.picks import Pick
 from evseq.verdict.result import Check, Exit, Outcome
 from playing import DOUBLE, lines, script
 
@@ -276,3 +277,15 @@ def test_truth_that_differs_when_computed_again_is_told(tmp_path: Path) -> None:
     root = Root(folder=tmp_path)
     (place,) = root.candidates()
     assert load(root, place)[0].repeats is False
+
+
+def test_a_run_of_few_cases_proposes_what_a_run_of_all_does(tmp_path: Path) -> None:
+    few = replace(APPEND, picks=(Pick(script="case"),))
+    for name, asked in (("whole", APPEND), ("few", few)):
+        run([asked], [FULL], settings=Settings(goldens=update(terms(tmp_path / name, FULL))))
+
+    whole, part = (load(Root(folder=tmp_path / name), PLACE) for name in ("whole", "few"))
+
+    assert part[1].histories == whole[1].histories
+    assert part[0].uses == whole[0].uses
+    assert (len(part[0].cases), part[0].of) == (1, 2)
