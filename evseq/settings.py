@@ -226,8 +226,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 default=None,
                 read=_address,
                 metavar="ADDRESS",
-                help="Have the workers of the Dask cluster with this scheduler share the scripts, in place of -n. They "
-                "must see the same folders. What is told and written is the same.",
+                help="Have the workers of the Dask cluster with this scheduler share the scripts of run and qualify, "
+                "in place of -n. They must see the same folders. What is told and written is the same.",
             ),
             Setting(
                 name="jsonl",
