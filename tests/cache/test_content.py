@@ -61,16 +61,11 @@ class TestTensorDigest:
 
 class TestBlake3Digest:
     @pytest.mark.parametrize("tensor", TENSORS.values(), ids=TENSORS.keys())
-    def test_is_blake3_over_form_and_blake3_of_the_row_major_bytes(self, tensor: Tensor) -> None:
+    def test_is_blake3_over_form_and_row_major_bytes(self, tensor: Tensor) -> None:
         form = canonical([str(tensor.dtype).removeprefix("torch."), list(tensor.shape)])
         elements = tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
-        assert blake3_digest(tensor) == blake3(form + blake3(elements.numpy().tobytes()).digest()).hexdigest()
-
-    def test_is_the_published_blake3_of_no_bytes(self) -> None:
-        nothing = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
-
-        assert blake3_digest(torch.zeros(0)) == blake3(b"\x92\xa7float32\x91\0" + bytes.fromhex(nothing)).hexdigest()
+        assert blake3_digest(tensor) == blake3(form + elements.numpy().tobytes()).hexdigest()
 
     def test_tells_dtypes_of_equal_bytes_apart(self) -> None:
         assert blake3_digest(torch.zeros(4, dtype=torch.int32)) != blake3_digest(torch.zeros(4))

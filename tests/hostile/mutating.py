@@ -204,7 +204,7 @@ def _sha256(entry: Mapping[str, Any], payload: bytes) -> str:
 
 
 def _blake3(entry: Mapping[str, Any], payload: bytes) -> str:
-    return blake3(_form(entry) + blake3(payload).digest()).hexdigest()
+    return blake3(_form(entry) + payload).hexdigest()
 
 
 def _form(entry: Mapping[str, Any]) -> bytes:
