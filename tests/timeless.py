@@ -37,7 +37,11 @@ def timeless_recording(path: Path) -> tuple[Any, dict[str, bytes]]:
     """Return facts and logits of one recording."""
     tensors = dict(open_sealed(path, kind=SealedKind.RECORDING).tensors)
     facts = json.loads(CLOCK.sub(r'"\1": 0', re.sub(r'"seconds": \[[^\]]*\]', '"seconds": 0', _text(tensors))))
-    return facts, {name: tensor.reshape(-1).view(torch.uint8).numpy().tobytes() for name, tensor in tensors.items() if name != FACTS}
+    return facts, {
+        name: tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+        for name, tensor in tensors.items()
+        if name != FACTS
+    }
 
 
 def _text(tensors: dict[str, Any]) -> str:
