@@ -24,7 +24,7 @@ from evseq.replay.recording import Asked, Fed, Forced, Probed, Recording
 from evseq.replay.references import References
 from evseq.script.steps import Draw, Feed, Load, LoadDamaged, Plan, Step
 
-__all__ = ["fitting", "typed"]
+__all__ = ["describing", "fitting", "typed"]
 
 TENSORS = frozenset({"logits", "truth", "afresh"})
 """Fields of what was observed that are tensors of the file and no facts."""
@@ -39,6 +39,16 @@ def typed(text: bytes) -> dict[str, Any]:
     if facts.golden is not None:
         canonical(facts.golden.identity)
     return facts.model_dump()
+
+
+def describing(description: Description) -> None:
+    """Raise ValueError for what no engine is: a plan takes the first cache kind and value of an option."""
+    geometry, pool = description.geometry, description.pool
+    _expect(description.caches, "description: no cache kind")
+    _expect(all(description.options.values()), "description: an option without a value")
+    _expect(description.deciding.dtype in description.dtypes, "description: cannot run in the dtype that decides")
+    _expect(geometry.layers and geometry.vocab > 0, "description: no layer, or no token")
+    _expect(pool is None or min(pool.block, pool.blocks) > 0, "description: an empty pool")
 
 
 def fitting(group: Group, description: Description) -> None:

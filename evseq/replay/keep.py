@@ -19,7 +19,7 @@ from evseq.cache.identity import NOTHING, Difference, Identity
 from evseq.cache.sealed import SealedKind, open_sealed, seal
 from evseq.errors import ScriptError
 from evseq.geometry import Deciding, Description, Dtype
-from evseq.replay.facts import fitting, typed
+from evseq.replay.facts import describing, fitting, typed
 from evseq.replay.group import Group, Work
 from evseq.replay.recording import Altered, Asked, Damaged, Drawn, Failure, Fed, Forced, Moved, Probed, Recording
 from evseq.replay.references import References
@@ -124,6 +124,7 @@ def kept(path: Path) -> Kept:
 def _kept(path: Path, held: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kept:
     script = parse(parse_yaml(held["script"], file=held["file"]))
     description = _DESCRIPTION.validate_python(held["description"])
+    describing(description)
     chosen = tuple(CaseArms(arms=arms) for arms in held["arms"])
     tokenized = {text: tuple(ids) for text, ids in held["tokenized"]}
     choices = {tuple(tokens): token for tokens, token in held["chosen"]}

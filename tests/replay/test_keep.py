@@ -227,6 +227,22 @@ class TestDamaged:
         assert told in str(raised.value)
         assert str(raised.value).endswith("help: record the run again, or judge it with the evseq that recorded it")
 
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            ({"caches": []}, "no cache kind"),
+            ({"options": {"attention": []}}, "an option without a value"),
+            ({"dtypes": ["float32"]}, "cannot run in the dtype that decides"),
+            ({"pool": {"block": 0, "blocks": 4}}, "an empty pool"),
+        ],
+    )
+    def test_a_description_of_no_engine(self, file: Path, change: dict[str, object], told: str) -> None:
+        sealed = open_sealed(file, kind=SealedKind.RECORDING)
+        description = json.loads(sealed.tensors["facts"].numpy().tobytes())["description"]
+        rewritten(file, description={**description, **change})
+
+        assert error(file).startswith(f"{file}: facts: not what this evseq writes: ValueError: description: {told}\n")
+
     def test_logits_of_another_vocabulary(self, file: Path) -> None:
         sealed = open_sealed(file, kind=SealedKind.RECORDING)
         tensors = {name: tensor.clone() for name, tensor in sealed.tensors.items()}
