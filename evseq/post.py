@@ -57,7 +57,9 @@ def hire(run: str, worker: str, opened: bytes, folder: str) -> Lease | None:
         return None
     post = Post(opened, folder)
     here.extensions[run] = post
-    return Lease(post)
+    lease = Lease(post)
+    weakref.finalize(lease, here.extensions.pop, run, None)  # a worker outlives many runs
+    return lease
 
 
 def work(run: str, item: bytes) -> bytes | Ended:

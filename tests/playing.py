@@ -20,6 +20,16 @@ from evseq.verdict.result import Case, Outcome, Result
 DOUBLE: Mapping[str, tuple[str, ...]] = {"dtype": ("float64",)}
 """Only the deciding arm."""
 
+ELSEWHERE = """\
+rows: {a: [1, 2, 3]}
+events:
+  - prefill: [a]
+  - serialize: {to: mid}
+  - reload: {from: mid, process: fresh, as: elsewhere}
+  - append: {ids: {a: [5]}, on: elsewhere}
+"""
+"""A script whose cache goes on in another process."""
+
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)"
 
 

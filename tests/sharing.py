@@ -11,7 +11,7 @@ from evseq.pipeline import Settings, run
 from evseq.report.jsonl import JsonLines
 from evseq.script.document import Script
 from evseq.verdict.result import Result
-from playing import script
+from playing import ELSEWHERE, script
 
 FULL, WINDOW = "reference:full", "reference:window"
 
@@ -21,15 +21,6 @@ GREEDY = """\
 rows: {a: [1, 2, 3]}
 arms: {cache: [growing, fixed], dtype: [float64, float32]}
 events: [{prefill: [a]}, {append: {greedy: 2}}]
-"""
-
-ELSEWHERE = """\
-rows: {a: [1, 2, 3]}
-events:
-  - prefill: [a]
-  - serialize: {to: mid}
-  - reload: {from: mid, process: fresh, as: elsewhere}
-  - append: {ids: {a: [5]}, on: elsewhere}
 """
 
 SCRIPTS = (script(STEP, name="step"), script(GREEDY, name="greedy"), script(GREEDY, name="again"), script(ELSEWHERE))

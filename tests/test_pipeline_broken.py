@@ -13,7 +13,7 @@ from evseq.part import ScriptResult
 from evseq.pipeline import Settings, run
 from evseq.verdict.result import Case, Exit, Outcome
 from planted.second import Second
-from playing import DOUBLE, failed, first, lines, played, script
+from playing import DOUBLE, ELSEWHERE, failed, first, lines, played, script
 
 FULL = "reference:full"
 
@@ -42,15 +42,6 @@ rows: {a: [1, 2]}
 arms:
   memory.kernel: [good, bad]
 events: [{prefill: [a]}]
-"""
-
-ELSEWHERE = """\
-rows: {a: [1, 2, 3]}
-events:
-  - prefill: [a]
-  - serialize: {to: mid}
-  - reload: {from: mid, process: fresh, as: elsewhere}
-  - append: {ids: {a: [5]}, on: elsewhere}
 """
 
 

@@ -7,7 +7,7 @@ from evseq.errors import TargetError, UsageError
 from evseq.pipeline import Run, Settings, run
 from evseq.verdict.result import Exit, Outcome
 from planted.second import Second
-from playing import DOUBLE, played, script
+from playing import DOUBLE, ELSEWHERE, played, script
 
 FULL, ALIBI = "reference:full", "reference:alibi"
 
@@ -29,15 +29,6 @@ events:
 CROP = """\
 rows: {a: [1, 2, 3]}
 events: [{prefill: [a]}, {crop: {by: 1}}, {append: {ids: {a: [5]}}}]
-"""
-
-ELSEWHERE = """\
-rows: {a: [1, 2, 3]}
-events:
-  - prefill: [a]
-  - serialize: {to: mid}
-  - reload: {from: mid, process: fresh, as: elsewhere}
-  - append: {ids: {a: [5]}, on: elsewhere}
 """
 
 
