@@ -92,7 +92,10 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("scripts", nargs="*", help="names of scripts of the suite, all if left out")
     given = arguments.parse_args()
-    scripts = [one for one in read_scripts([], suite=True) if not given.scripts or one.name in given.scripts]
+    suite = read_scripts([], suite=True)
+    if unknown := sorted({*given.scripts} - {one.name for one in suite}):
+        arguments.error(f"no script of the suite: {', '.join(unknown)}")
+    scripts = [one for one in suite if not given.scripts or one.name in given.scripts]
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="evseq-")))
         (folder / "cluster").mkdir()
