@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 
 import torch
@@ -42,6 +45,12 @@ DIGESTS: Mapping[Algorithm, Callable[[Tensor], str]] = {
     Algorithm.BLAKE3: blake3_digest,
 }
 
+BLANK = "0" * 64
+"""Stands in a header for a digest that is still to come."""
+
+LARGE = 2**23
+"""Bytes of tensors from which on they are digested while the disk flushes them; of fewer, a thread costs more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
@@ -73,11 +82,11 @@ def seal(
     """
     forms = {name: _form(path, name, tensor) for name, tensor in tensors.items()}
     algorithm = WRITTEN[kind]
-    digests = {name: DIGESTS[algorithm](tensor) for name, tensor in tensors.items()}
+    headed = partial(encode, kind=kind, algorithm=algorithm, identity=identity, scalars=scalars, forms=forms)
+    large = sum(tensor.nbytes for tensor in tensors.values()) >= LARGE
     try:
-        header, order, vouching = encode(
-            kind=kind, algorithm=algorithm, identity=identity, digests=digests, scalars=scalars, forms=forms
-        )
+        # A large file goes to the disk first: its header is as long whatever the digests are.
+        header, order, vouching = headed(digests=dict.fromkeys(forms, BLANK) if large else _digests(tensors, algorithm))
     except (TypeError, ValueError) as error:
         raise Unsealable(path, str(error)) from None
     with replacing(path) as file:
@@ -85,6 +94,14 @@ def seal(
         for name in order:
             for run in byte_runs(tensors[name]):
                 file.write(run)
+        if large:
+            file.flush()
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                flushed = beside.submit(os.fsync, file.fileno())
+                header, _, vouching = headed(digests=_digests(tensors, algorithm))
+                flushed.result()
+            file.seek(0)
+            file.write(header)
     return vouching
 
 
@@ -104,6 +121,10 @@ def open_sealed(path: str | PathLike[str], *, kind: SealedKind) -> Sealed:
             place = f"tensor {name!r}, bytes {header.extents[name].start} to {header.extents[name].stop}"
             raise DigestMismatch(path, f"{place}: {header.algorithm} is {actual}, recorded {header.digests[name]}")
     return Sealed(identity=header.identity, scalars=header.scalars, tensors=tensors, seal=header.seal)
+
+
+def _digests(tensors: Mapping[str, Tensor], algorithm: Algorithm) -> dict[str, str]:
+    return {name: DIGESTS[algorithm](tensor) for name, tensor in tensors.items()}
 
 
 def _form(path: str | PathLike[str], name: str, tensor: Tensor) -> Form:

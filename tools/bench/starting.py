@@ -16,6 +16,9 @@ __all__ = ["starts"]
 
 BARE = "import yaml, pydantic"
 
+USED = "import yaml; from pydantic import BaseModel"
+"""Pydantic loads its parts when they are asked for; `BARE` asks for none of them."""
+
 
 def starts() -> Iterator[Line]:
     """Compare `--help`, a check of one script, and a collection of the suite by pytest."""
@@ -28,6 +31,9 @@ def starts() -> Iterator[Line]:
             ["-c", BARE],
             folder,
             most=3,
+        )
+        yield _start(
+            "evseq check SCRIPT / the same, with a model", ["-m", "evseq", "check", script], ["-c", USED], folder
         )
         collect = ["-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
         yield _start("pytest, one script / without", [*collect, script], [*collect, "-p", "no:evseq"], folder)
