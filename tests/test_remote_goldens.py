@@ -123,6 +123,7 @@ class TestBroken:
         assert code == Exit.FAILED
         assert told.startswith(START)
         assert "that was accepted: tensor " in told
+        assert "; help: `evseq golden push` puts it back from where it still lies" in told
         assert second.evseq("golden", "status")[0] == Exit.FAILED
         assert first.evseq("golden", "push")[0] == Exit.PASSED
         assert second.run()[0] == Exit.PASSED

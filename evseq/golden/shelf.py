@@ -150,7 +150,7 @@ class Shelf:
         """Return the golden that lies in `root`, why it is not to be used, or None where none was ever accepted."""
         ledger = self._ledger(root, place.model)
         if isinstance(ledger, LedgerError):
-            return str(ledger).replace("\n", "; ")
+            return _on_a_line(ledger)
         seal = ledger.seal(place.revision, place.script)
         try:
             golden = self._reader.read(root, place, seal)
@@ -167,7 +167,7 @@ class Shelf:
                 "from version control"
             )
         except CacheError as error:
-            return str(error).replace("\n", "; ")
+            return _on_a_line(error)
         return _refused(root, place, golden, identity, ledger) or golden
 
     def _missing(self, roots: Sequence[Root], place: Place, identity: Identity) -> str:
@@ -229,3 +229,8 @@ def _refused(root: Root, place: Place, golden: Golden, identity: Identity, ledge
             "give this one a label of its own with --revision"
         )
     return None
+
+
+def _on_a_line(error: Exception) -> str:
+    """Return what an error says as part of a finding's line."""
+    return "; ".join(line.strip() for line in str(error).splitlines())
