@@ -12,10 +12,11 @@ from evseq.checking import engine_name, read_scripts
 from evseq.engines.registry import find, targets
 from evseq.errors import UsageError
 from evseq.golden.terms import Terms
+from evseq.judging import observed_cases
 from evseq.part import Part, ScriptResult, Watcher
 from evseq.playing import play
 from evseq.replay.opening import described
-from evseq.running import Run, Settings, observed_cases
+from evseq.running import Run, Settings
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered

@@ -17,6 +17,7 @@ from evseq.cache.canonical import Scalar
 from evseq.cache.damage import NotWritable
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
+from evseq.judging import observed_cases
 from evseq.part import Part, ScriptResult
 from evseq.replay.opening import UnusableError
 from evseq.script import lower as lowering
@@ -24,19 +25,17 @@ from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.stamp import stamp
 from evseq.verdict.known import Entry, known_file, marked, read_known
-from evseq.verdict.label import Label, label
+from evseq.verdict.label import label
 from evseq.verdict.result import Case, Forwards
 
 if TYPE_CHECKING:
-    from evseq.geometry import Description
     from evseq.golden.shelf import Shelf, Shelved
     from evseq.golden.witnessing import Numerics
     from evseq.replay.group import Group
     from evseq.replay.target import Target
     from evseq.replay.targets import Targets
-    from evseq.verdict.standard import Accepted, Missing
 
-__all__ = ["Run", "Settings", "observed_cases"]
+__all__ = ["Run", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,43 +259,6 @@ class Run:
             return unreferenced(lower(), str(error))
         with tempfile.TemporaryDirectory(prefix="evseq-") as folder:
             return observe(lowered, target=target, folder=Path(folder))
-
-
-def observed_cases(
-    script: Script,
-    labels: Sequence[Label],
-    description: Description,
-    chosen: Sequence[CaseArms],
-    group: Group,
-    *,
-    golden: Accepted | Missing | None = None,
-) -> ScriptResult:
-    """Judge what was observed of one script, case by case, against references and what was accepted."""
-    from evseq.verdict.cause import explained
-    from evseq.verdict.evidence import Evidence
-    from evseq.verdict.judge import judge
-    from evseq.verdict.unjudged import unreferenced, unsupported
-
-    ended: list[Case] = []
-    for called, case, observed in zip(labels, chosen, group.recordings, strict=True):
-        if observed is None:
-            ended.append(unreferenced(script, case, called, str(group.broken)))
-        elif isinstance(observed, str) or (references := group.held_to(observed.plan)) is None:
-            ended.append(unsupported(script, case, called, str(observed)))
-        else:
-            evidence = Evidence(
-                recording=observed,
-                references=references,
-                plain=group.references,
-                script=script,
-                description=description,
-                golden=golden,
-            )
-            ended.append(judge(evidence, called))
-    told = explained(ended)
-    work = group.work
-    forwards = Forwards(leaves=work.leaves, oracle=work.oracle, reference=work.reference, once=work.once)
-    return ScriptResult(cases=told, forwards=forwards)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ ORDER = (
     ("checking", "verdict"),
     ("part",),
     ("golden", "report"),
-    ("stamp",),
+    ("judging", "stamp"),
     ("running",),
     ("premises",),
     ("elsewhere",),

@@ -11,10 +11,10 @@ from evseq.geometry import Dtype
 from evseq.golden.histories import Histories, arranged
 from evseq.golden.witness import read
 from evseq.golden.witnessing import Numerics, witnessed
+from evseq.judging import observed_cases
 from evseq.pipeline import Run, Settings
 from evseq.replay.group import Group, observe
 from evseq.replay.target import Target
-from evseq.running import observed_cases
 from evseq.script.lower import lower
 from evseq.verdict.label import label
 from evseq.verdict.result import Case, Note, Outcome, Witnessed
