@@ -17,6 +17,7 @@ from evseq.replay.remainder import remainder
 from evseq.replay.stage import Live, Stage
 from evseq.script import steps as st
 from evseq.script.events import Process
+from evseq.script.request import Asks
 
 __all__ = ["answer"]
 
@@ -126,7 +127,7 @@ def _stale(stage: Stage, step: st.Load) -> Session:
     return force(stage.file(step.source), engine=stage.engine, layout=stage.plan.layouts[step.group])
 
 
-def _asking(layout: Layout, asks: st.Asks) -> Layout:
+def _asking(layout: Layout, asks: Asks) -> Layout:
     """Return the layout of the session that asks."""
     return replace(
         layout,

@@ -17,7 +17,7 @@ from evseq.errors import EngineError
 from evseq.geometry import Description, Keep, Layout
 from evseq.history import MASKED
 from evseq.replay.altering import Made, made
-from evseq.script.steps import Request
+from evseq.script.request import Request
 
 __all__ = ["Answer", "Claim", "ask", "ask_live", "belongs", "force", "request_rows", "save"]
 

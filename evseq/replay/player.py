@@ -26,6 +26,7 @@ from evseq.replay.recording import Altered, Failure, Moved, Recording
 from evseq.replay.stage import STILL, Live, Stage
 from evseq.script import steps as st
 from evseq.script.events import Process
+from evseq.script.request import Held
 
 __all__ = ["play"]
 
@@ -92,7 +93,7 @@ class _Player(Stage):
                 if other not in self.live:  # without its new rows nothing planned of it holds
                     self.live.pop(step.session, None)
                 return step.session in self.live
-            case st.Load(source=source, held=st.Held()):
+            case st.Load(source=source, held=Held()):
                 return source in self.live
             case st.Alter(session="") | st.Restore(session="") | st.Draw():
                 return True

@@ -11,7 +11,8 @@ from torch import Tensor
 from evseq.cache.identity import Difference
 from evseq.engines.protocol import Probe
 from evseq.geometry import Dtype
-from evseq.script.steps import Plan, State
+from evseq.script.request import State
+from evseq.script.steps import Plan
 
 __all__ = ["Altered", "Asked", "Damaged", "Drawn", "Failure", "Fed", "Forced", "Moved", "Probed", "Recording"]
 

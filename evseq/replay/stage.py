@@ -16,6 +16,7 @@ from evseq.replay.forcing import batch_of, looked_at
 from evseq.replay.fresh import RemoteEngine
 from evseq.replay.recording import Fed, Probed, Recording
 from evseq.script import steps as st
+from evseq.script.request import Request, State
 
 __all__ = ["STILL", "Live", "Stage"]
 
@@ -95,7 +96,7 @@ class Stage:
         )
         self.probe(live, step, step.after)
 
-    def claim(self, group: int, request: st.Request, state: st.State) -> Claim:
+    def claim(self, group: int, request: Request, state: State) -> Claim:
         """Return who asks with `request`."""
         layout = self.plan.layouts[group]
         return Claim(description=self.description, layout=layout, request=request, furthest=state.furthest)
@@ -104,7 +105,7 @@ class Stage:
         """Return where the sealed cache of that name lies."""
         return self.folder / f"{name}.cache.safetensors"
 
-    def probe(self, live: Live, step: st.Step, expected: st.State) -> None:
+    def probe(self, live: Live, step: st.Step, expected: State) -> None:
         """Read a session, and write down what it should say."""
         probe = _plain(live.session.probe())
         live.cache_bytes = probe.cache_bytes

@@ -12,10 +12,10 @@ from evseq.cache.mutations import MUTATIONS
 from evseq.geometry import PositionRule, Positions
 from evseq.history import MASKED
 from evseq.script import events as ev
-from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
 from evseq.script.feeding import pad
+from evseq.script.request import Asks, Request
 from evseq.script.sessions import Row, SessionPlan
 
 __all__ = ["Asking", "Pending", "asked", "following", "place"]
@@ -33,7 +33,7 @@ class Asking:
 
     session: SessionPlan
     padding: str
-    asks: st.Asks = field(default_factory=st.Asks)
+    asks: Asks = field(default_factory=Asks)
     fields: dict[str, None] = field(default_factory=dict)
 
     def copy(self) -> Asking:
@@ -42,7 +42,7 @@ class Asking:
         return Asking(session=session, padding=self.padding, asks=self.asks, fields=dict(self.fields))
 
     @property
-    def request(self) -> st.Request:
+    def request(self) -> Request:
         """The path it claims."""
         return self.session.request(self.padding)
 

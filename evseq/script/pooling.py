@@ -13,6 +13,7 @@ from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk
 from evseq.script.feeding import asked_rows, fed, masked, pad
 from evseq.script.forcing import prefilled
+from evseq.script.request import Asks, Bound
 from evseq.script.reusing import reused_limit
 from evseq.script.sessions import Row, SessionPlan
 
@@ -58,7 +59,7 @@ def draw(desk: Desk, event: ev.Reuse) -> None:
     fed(desk, asking, columns, prefill=True)
     desk.within_capacity(asking)
     changed = asked(desk, asking, pending)
-    if changed.asks != st.Asks():
+    if changed.asks != Asks():
         field = next(field for field in changed.fields if field in ("position.rule", "cache.kind", "cache.shapes"))
         message = f"reuse: a pool answers sessions of the case's own layout, and {field} was changed"
         desk.refuse((), message, "ask a saved or a live session so")
@@ -127,23 +128,23 @@ def _needs(desk: Desk, session: SessionPlan, whole: st.Feed) -> None:
     desk.needs |= {Capability.TOGETHER} if len(whole.tokens[0]) > 1 else set()
 
 
-def _bound(desk: Desk, row: Row, salt: str | None) -> st.Bound:
+def _bound(desk: Desk, row: Row, salt: str | None) -> Bound:
     """Return how many tokens of a row were fed before with the same history: none under another salt or model."""
     if desk.altered:
         field = next(iter(desk.altered))
-        return st.Bound(tokens=0, why=f"{field} differs", field=field)
+        return Bound(tokens=0, why=f"{field} differs", field=field)
     known = desk.fed.get(salt, set())
     if salt not in {stowed.salt for stowed in desk.stowed} and row.nodes[0] not in known:
-        return st.Bound(tokens=0, why="salt differs", field="salt")
+        return Bound(tokens=0, why="salt differs", field="salt")
     common = _run(node in known for node in row.nodes)
     if common >= row.length:
-        return st.Bound(tokens=row.length - 1, why="the last token must be fed for its logits")
+        return Bound(tokens=row.length - 1, why="the last token must be fed for its logits")
     held = [old for stowed in desk.stowed if stowed.salt == salt for old in stowed.rows.values()]
     nearest = max(held, key=lambda old: _common(old, row), default=None)
     if nearest is None or _common(nearest, row) < common or nearest.length <= common:
-        return st.Bound(tokens=common, why=f"nothing was fed before from index {common} on")
+        return Bound(tokens=common, why=f"nothing was fed before from index {common} on")
     field = "prefix.tokens" if nearest.tokens[common] != row.tokens[common] else "position.ids"
-    return st.Bound(tokens=common, why=f"{field} differs at index {common}", field=field)
+    return Bound(tokens=common, why=f"{field} differs at index {common}", field=field)
 
 
 def _run(held: Iterator[bool]) -> int:

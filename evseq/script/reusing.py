@@ -14,6 +14,7 @@ from evseq.script.feeding import asked_rows, fed, masked, pad
 from evseq.script.forcing import damage, prefilled
 from evseq.script.forging import reload_forged
 from evseq.script.mutating import CHANGEABLE
+from evseq.script.request import Held, Request
 from evseq.script.sessions import Row, SessionPlan
 
 __all__ = ["append_refused", "reload", "reuse", "reused_limit", "serialize"]
@@ -182,8 +183,8 @@ def _other_rows(desk: Desk, source: SessionPlan, words: object) -> SessionPlan:
     return session
 
 
-def _held(desk: Desk, source: SessionPlan) -> st.Held:
-    return st.Held(request=source.request(desk.padding), furthest=source.state(desk.rules).furthest)
+def _held(desk: Desk, source: SessionPlan) -> Held:
+    return Held(request=source.request(desk.padding), furthest=source.state(desk.rules).furthest)
 
 
 def _place(refused: str | None, source: SessionPlan, asking: Asking) -> tuple[str, int] | None:
@@ -241,7 +242,7 @@ def _must_differ(desk: Desk, refused: str, fields: dict[str, object], source: Se
 def reused_limit(
     desk: Desk,
     reused: ev.Reused,
-    request: st.Request,
+    request: Request,
     legal: int | None,
     *,
     exact: bool,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evseq.geometry import Geometry, Layer, PositionRule, Positions, WindowCounts
 from evseq.history import MASKED, ROOT, Tree
-from evseq.script.steps import Request, RequestedRow, State
+from evseq.script.request import Request, RequestedRow, State
 from evseq.script.texts import RowText
 
 __all__ = ["Row", "Rules", "SessionPlan", "Taken"]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evseq.cache.regions import Region
-from evseq.geometry import Capability, Dtype, Layout, Positions
+from evseq.geometry import Capability, Dtype, Layout
 from evseq.script.events import Process, Reused
+from evseq.script.request import Asks, Bound, Held, Request, State
 from evseq.script.turns import Turn
 
 __all__ = [
     "Alter",
-    "Asks",
-    "Bound",
     "Crop",
     "Damage",
     "Draw",
@@ -22,21 +21,17 @@ __all__ = [
     "Feed",
     "Fork",
     "Grid",
-    "Held",
     "Join",
     "Load",
     "LoadDamaged",
     "Open",
     "Plan",
     "Read",
-    "Request",
-    "RequestedRow",
     "Reset",
     "Restore",
     "Retire",
     "Save",
     "Select",
-    "State",
     "Step",
     "Stow",
     "World",
@@ -44,46 +39,6 @@ __all__ = [
 
 Grid = tuple[tuple[int, ...], ...]
 """Integers by row and column."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What an engine's probe must read after a step.
-
-    `lengths` real tokens per row, `next_positions` per row, `visible[layer][row]` cached tokens the next query attends
-    to (empty without a geometry), `columns` slots fed and not cut, pads and holes included, `furthest` the most there
-    ever were.
-    """
-
-    lengths: tuple[int, ...]
-    next_positions: tuple[int, ...]
-    visible: Grid
-    columns: int
-    furthest: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedRow:
-    """One row of a request: its slots in order, MASKED where a pad or hole lies, and the positions of real tokens."""
-
-    name: str
-    slots: tuple[int, ...]
-    positions: tuple[int, ...]
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """The path a session claims, row by row."""
-
-    rows: tuple[RequestedRow, ...]
-    salt: str | None
-    padding: str
-
-    @property
-    def tokens(self) -> int:
-        """Real tokens over all rows."""
-        return sum(len(row.positions) for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,23 +154,6 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asks:
-    """How the session that asks differs from the one that was filled: its cache kind, more room, who numbers tokens."""
-
-    cache: str | None = None
-    room: int = 0
-    positions: Positions | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What a live session holds: its own request, and the most columns it ever held."""
-
-    request: Request
-    furthest: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Load(_Step):
     """Ask for the sealed cache `source`, or for that of the live session which is `held` to its own, with `request`.
 
@@ -235,7 +173,7 @@ class Load(_Step):
     damage: Damage | None
     also: tuple[str, ...] = ()
     forged: bool = False  # a copy of the file is asked for that says another value of the field `refused`
-    asks: Asks = Asks()
+    asks: Asks = field(default_factory=Asks)
     held: Held | None = None
     whole: Feed | None = None
     legal: tuple[int, ...] | None = None
@@ -297,15 +235,6 @@ class Stow(_Step):
     """End the session and leave what it holds, which is what `request` claims, to the engine's pool."""
 
     request: Request
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """At most so many `tokens` of a row may come from a pool, and `why` not more; `field` is what differs there."""
-
-    tokens: int
-    why: str
-    field: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from evseq.replay.asking import Claim, ask, save
 from evseq.replay.child import Call, Child
 from evseq.replay.fresh import Fresh, RemoteEngine, RemoteSession
 from evseq.replay.serving import _Server
-from evseq.script.steps import Request, RequestedRow
+from evseq.script.request import Request, RequestedRow
 from playing import DOUBLE, failed, lines, played, script
 
 FULL = "reference:full"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evseq.geometry import Capability, PositionRule, Positions, WindowCounts
-from evseq.script.steps import Crop, Feed, Fork, Load, Open, Save, Select, State
+from evseq.script.request import State
+from evseq.script.steps import Crop, Feed, Fork, Load, Open, Save, Select
 from planning import decoder, feeds, planned, script, the
 
 SLOT = decoder(rule=PositionRule.SLOT)

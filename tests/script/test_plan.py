@@ -8,7 +8,8 @@ import pytest
 
 from evseq.geometry import PositionRule, WindowCounts
 from evseq.history import Path
-from evseq.script.steps import Drop, Load, Read, State
+from evseq.script.request import State
+from evseq.script.steps import Drop, Load, Read
 from planning import decoder, feeds, grown, planned, script, the, told
 
 SLOT = decoder(rule=PositionRule.SLOT)

@@ -15,7 +15,8 @@ from evseq.script import steps
 from evseq.script.cases import CaseArms
 from evseq.script.document import Script
 from evseq.script.lower import check, lower
-from evseq.script.steps import Feed, Plan, State, Step
+from evseq.script.request import State
+from evseq.script.steps import Feed, Plan, Step
 from planning import decoder, feeds, grown, planned, script
 from possible import TEXTS, possible, tokenize
 

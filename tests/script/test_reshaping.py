@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evseq.geometry import Capability, Layout, Positions, WindowCounts
-from evseq.script.steps import Crop, Feed, Fork, Open, Read, Reset, Select, State
+from evseq.script.request import State
+from evseq.script.steps import Crop, Feed, Fork, Open, Read, Reset, Select
 from planning import decoder, feeds, grown, planned, script, the, told
 
 ENGINE = {"positions": "engine"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evseq.script.events import Process
-from evseq.script.steps import Load, RequestedRow, Save
+from evseq.script.request import RequestedRow
+from evseq.script.steps import Load, Save
 from planning import decoder, feeds, grown, planned, script, the
 
 
