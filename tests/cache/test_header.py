@@ -2,64 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from evseq.cache import damage
-from evseq.cache.canonical import Scalar, canonical
-from evseq.cache.frame import Form, frame
+from evseq.cache.canonical import Scalar
 from evseq.cache.header import Algorithm, SealedKind, encode, inspect_header
 from evseq.cache.identity import Identity
+from hostile.forged import FIELDS, FORMS, IDENTITY, PAYLOAD, REWRITE, framed, packed, resealed
 
-IDENTITY = Identity(values={"salt": "tenant"})
 CAPITAL = Identity(values={"salt": "Tenant"})
-FORMS: dict[str, Form] = {"keys": ("F32", (2, 3)), "long": ("I64", (1,))}
 DIGESTS = {"keys": "aa" * 32, "long": "bb" * 32}
-PAYLOAD = bytes(32)
-REWRITE = "\n  help: the file was changed after it was written: take an undamaged copy, or write it again"
-FIELDS: dict[str, Scalar] = {
-    "version": 1,
-    "kind": "cache",
-    "identity": {"salt": "tenant"},
-    "fingerprint": IDENTITY.fingerprint(),
-    "digests": {"keys": "aa" * 32, "long": "bb" * 32},
-    "scalars": {"length": 3},
-}
-
-
-def resealed(fields: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the fields with the seal a forger would give them."""
-    return {**fields, "seal": hashlib.sha256(canonical(dict(fields))).hexdigest()}
-
-
-def packed(fields: Scalar) -> str:
-    return base64.b64encode(canonical(fields)).decode()
-
-
-def framed(text: str, *, forms: Mapping[str, Form] = FORMS) -> bytes:
-    header, _ = frame(text, forms)
-    return header + PAYLOAD
-
-
-def raw(header: bytes) -> bytes:
-    """Return a file with any bytes for its header."""
-    return len(header).to_bytes(8, "little") + header + PAYLOAD
-
-
-def entries(**changed: object) -> bytes:
-    """Return the JSON of a sound header with some of its entries replaced."""
-    sound = {
-        "__metadata__": {"evseq": packed(resealed(FIELDS))},
-        "long": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]},
-        "keys": {"dtype": "F32", "shape": [2, 3], "data_offsets": [8, 32]},
-    }
-    return json.dumps({**sound, **changed}, separators=(",", ":")).encode()
 
 
 @pytest.fixture
@@ -124,12 +79,6 @@ def test_a_word_that_was_not_sealed_breaks_the_seal(name: str, path: Path) -> No
 
     with pytest.raises(damage.SealBroken):
         inspect_header(path)
-
-
-def test_the_tensors_begin_on_a_multiple_of_eight() -> None:
-    headers = [frame("x" * length, FORMS)[0] for length in range(8)]
-
-    assert [len(header) % 8 for header in headers] == [0] * 8
 
 
 @pytest.mark.parametrize(
@@ -239,114 +188,6 @@ def test_a_text_in_another_form_is_refused_with_the_reason(text: str, evidence: 
 
     assert str(caught.value).startswith(f"{path}: {evidence}")
     assert str(caught.value).endswith(REWRITE)
-
-
-@pytest.mark.parametrize(
-    ("content", "error", "evidence"),
-    [
-        (b"", damage.Truncated, "ends at byte 0, the header's length alone takes 8"),
-        (b"\1\0\0\0\0\0\0", damage.Truncated, "ends at byte 7, the header's length alone takes 8"),
-        (b"\x80\0\0\0\0\0\0\0{", damage.Truncated, "ends at byte 9, its header at byte 136"),
-        (
-            b"\1\0\0\1\0\0\0\0{",
-            damage.HeaderTooLarge,
-            "bytes 0 to 8: a header of 16777217 bytes, at most 16777216 are read",
-        ),
-        (raw(b"{,}"), damage.HeaderDamaged, "byte 9: not JSON: "),
-        (raw(b'{"\xff"}'), damage.HeaderDamaged, "byte 10: not UTF-8: invalid start byte"),
-        (raw(b"[" * 100_000), damage.HeaderDamaged, "bytes 8 to 100008: not JSON: "),
-        (raw(b'{"a":' + b"9" * 5000 + b"}"), damage.HeaderDamaged, "bytes 8 to 5014: not JSON: "),
-        (raw(b"[]"), damage.HeaderDamaged, "byte 8: a JSON list, not an object"),
-        (raw(b"{}"), damage.NotSealed, "__metadata__: none, expected one text under the key 'evseq'"),
-        (
-            raw(entries(__metadata__={"format": "pt"})),
-            damage.NotSealed,
-            "__metadata__: keys ['format'], expected one text under the key 'evseq'",
-        ),
-        (
-            raw(entries(__metadata__={"evseq": "", "format": "pt"})),
-            damage.NotSealed,
-            "__metadata__: keys ['evseq', 'format'], expected one text under the key 'evseq'",
-        ),
-        (raw(entries(__metadata__=[])), damage.NotSealed, "__metadata__: a list, expected one text under the key"),
-        (raw(entries(long=1)), damage.HeaderDamaged, "tensor 'long': expected dtype, shape and data_offsets"),
-        (
-            raw(entries(long={"dtype": "I64", "shape": [1], "data_offsets": [0, 8], "more": 1})),
-            damage.HeaderDamaged,
-            "tensor 'long': expected dtype, shape and data_offsets",
-        ),
-        (
-            raw(entries(long={"dtype": "I65", "shape": [1], "data_offsets": [0, 8]})),
-            damage.HeaderDamaged,
-            "tensor 'long': dtype 'I65' is not one of F64, I64, F32, I32, BF16, F16, I16, BOOL, I8, U8",
-        ),
-        (
-            raw(entries(long={"dtype": "I64", "shape": [-1], "data_offsets": [0, 8]})),
-            damage.HeaderDamaged,
-            "tensor 'long': shape [-1] is not a list of lengths",
-        ),
-        (
-            raw(entries(long={"dtype": "I64", "shape": [1 << 70, 0], "data_offsets": [0, 0]})),
-            damage.HeaderDamaged,
-            "tensor 'long': I64 of shape [1180591620717411303424, 0] is too large",
-        ),
-        (
-            raw(entries(long={"dtype": "I64", "shape": [1], "data_offsets": [8, 16]})),
-            damage.HeaderDamaged,
-            "tensor 'long': data_offsets [8, 16], its place is [0, 8]",
-        ),
-        (
-            raw(entries(keys={"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]})),
-            damage.HeaderDamaged,
-            "tensor 'keys': data_offsets [0, 24], its place is [8, 32]",
-        ),
-        (raw(entries() + b" " * 8), damage.HeaderDamaged, "bytes 8 to 640: not spelled as a header is written"),
-        (raw(entries(long=None)[:-1] + b',"long":{}}'), damage.HeaderDamaged, "tensor 'long': expected dtype"),
-        (framed(packed(resealed(FIELDS)))[:-1], damage.Truncated, "ends at byte 663 of 664"),
-        (
-            framed(packed(resealed(FIELDS))) + b"x",
-            damage.TrailingBytes,
-            "goes on to byte 665, its last tensor ends at byte",
-        ),
-    ],
-)
-def test_a_frame_in_another_form_is_refused_with_the_place(
-    content: bytes, error: type[damage.Damage], evidence: str, path: Path
-) -> None:
-    path.write_bytes(content)
-
-    with pytest.raises(error) as caught:
-        inspect_header(path)
-
-    assert str(caught.value).startswith(f"{path}: {evidence}")
-
-
-def test_more_tensors_than_are_ever_written_are_refused(path: Path) -> None:
-    many = {str(number): {"dtype": "I8", "shape": [0], "data_offsets": [0, 0]} for number in range(65_535)}
-    path.write_bytes(raw(entries(**many)))
-
-    with pytest.raises(damage.TooManyTensors) as caught:
-        inspect_header(path)
-
-    assert str(caught.value) == f"{path}: 65537 tensors, at most 65536 are read{REWRITE}"
-
-
-class TestEncode:
-    def test_keeps_the_format_s_own_name(self) -> None:
-        with pytest.raises(ValueError, match=r"^tensor '__metadata__': the format keeps this name for itself$"):
-            frame("", {"__metadata__": ("I8", (1,))})
-
-    def test_writes_no_more_tensors_than_are_read(self) -> None:
-        with pytest.raises(ValueError, match=r"^65537 tensors, at most 65536 are read$"):
-            frame("", {str(number): ("I8", (0,)) for number in range(65_537)})
-
-    def test_writes_no_larger_header_than_is_read(self) -> None:
-        with pytest.raises(ValueError, match=r"^a header of 16777248 bytes, at most 16777216 are read$"):
-            frame("x" * (1 << 24), {})
-
-    def test_writes_no_shape_that_is_not_read(self) -> None:
-        with pytest.raises(ValueError, match=r"^tensor 'a': I8 of shape \[4611686018427387904, 2\] is too large$"):
-            frame("", {"a": ("I8", (1 << 62, 2))})
 
 
 class TestOpening:

@@ -1,89 +1,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
 import torch
-from torch import Tensor
 
 from evseq.engines.protocol import Engine
 from evseq.geometry import Deciding, Dtype
-from evseq.history import MASKED, ROOT, Path, Tree
-from evseq.replay.opening import UnusableError
+from evseq.history import MASKED, ROOT, Tree
 from evseq.replay.oracle import PADS, Oracle
+from planted.sums import (
+    VOCAB,
+    Bench,
+    Sums,
+    a_bit_more,
+    by_length,
+    by_length_and_pads,
+    by_next,
+    by_pads,
+    masked_by_length,
+    masked_not_a_number,
+    not_a_number,
+    out_of_memory,
+)
 from playing import played
-
-VOCAB = 5
-
-
-@dataclass
-class Sums:
-    """An uncached side whose logits are made of the sum of the tokens so far, and what it was asked."""
-
-    dtype: Dtype = Dtype.FLOAT64
-    bend: Callable[[Tensor, Path], Tensor] = lambda logits, _: logits
-    asked: list[Path] = field(default_factory=list)
-
-    def uncached(self, path: Path) -> Tensor:
-        self.asked.append(path)
-        sums = torch.tensor(path.tokens).clamp_min(0).cumsum(0)[:, None] + torch.arange(VOCAB)
-        return self.bend(sums.to(getattr(torch, self.dtype)).sin(), path)
-
-
-@dataclass
-class Bench:
-    """Two histories, one of four and one of three tokens, with the first two in common."""
-
-    deciding: Deciding = Deciding.PURE
-    bend: Callable[[Tensor, Path], Tensor] = lambda logits, _: logits
-    gap: bool = False
-
-    def __post_init__(self) -> None:
-        self.engines = {dtype: Sums(dtype=dtype, bend=self.bend) for dtype in Dtype}
-        self.tree = Tree()
-        stem = self.tree.extend(self.tree.extend(ROOT, 3, 0), 1, 1)
-        inner = self.tree.extend(stem, MASKED, 0) if self.gap else stem
-        self.nodes = [stem, inner + 1, inner + 2, inner + 3]
-        self.tree.extend(self.tree.extend(inner, 4, 2), 2, 3)
-        self.tree.extend(stem, 0, 2)
-        self.oracle = Oracle(tree=self.tree, engine=self.engine, deciding=self.deciding, layers=1, vocab=VOCAB)
-
-    def engine(self, dtype: Dtype) -> Engine:
-        return cast("Engine", self.engines[dtype])
-
-    def asked(self) -> int:
-        return sum(len(engine.asked) for engine in self.engines.values())
-
-
-def by_length(logits: Tensor, path: Path) -> Tensor:
-    return logits / len(path)
-
-
-def by_next(logits: Tensor, _: Path) -> Tensor:
-    return logits + 0.1 * logits.roll(-1, dims=0)
-
-
-def by_pads(logits: Tensor, path: Path) -> Tensor:
-    return logits + 0.25 * path.tokens.count(MASKED)
-
-
-def by_length_and_pads(logits: Tensor, path: Path) -> Tensor:
-    return by_pads(logits / sum(token != MASKED for token in path.tokens), path)
-
-
-def not_a_number(logits: Tensor, _: Path) -> Tensor:
-    return logits.index_fill(0, torch.tensor(0), torch.nan)
-
-
-def masked_not_a_number(logits: Tensor, path: Path) -> Tensor:
-    return logits.masked_fill((torch.tensor(path.tokens) == MASKED)[:, None], torch.nan)
-
-
-def masked_by_length(logits: Tensor, path: Path) -> Tensor:
-    return logits.masked_fill((torch.tensor(path.tokens) == MASKED)[:, None], len(path))
 
 
 class TestCounting:
@@ -358,48 +299,6 @@ class TestChanged:
         assert bench.oracle.changed() == {
             Dtype.FLOAT64: "after the replay, not before it, the uncached forward raised MemoryError: full"
         }
-
-
-class TestUnusable:
-    def test_whatever_the_engine_raises(self) -> None:
-        bench = Bench(bend=out_of_memory)
-
-        with pytest.raises(UnusableError) as raised:
-            bench.oracle.references([], bench.nodes)
-
-        assert str(raised.value) == "the uncached forward raised MemoryError: full"
-
-    @pytest.mark.parametrize(
-        ("bend", "told"),
-        [
-            (lambda logits, _: logits[-1:], "[1, 5]"),
-            (lambda logits, _: logits[:, :4], "[4, 4]"),
-            (lambda logits, _: logits[None], "[1, 4, 5]"),
-            (lambda logits, _: logits.tolist(), "list"),
-            (lambda *_: None, "NoneType"),
-        ],
-    )
-    def test_anything_but_a_table_of_logits(self, bend: Callable[[Tensor, Path], Tensor], told: str) -> None:
-        bench = Bench(bend=bend)
-
-        with pytest.raises(UnusableError) as raised:
-            bench.oracle.references([], bench.nodes)
-
-        assert str(raised.value) == f"the uncached forward returned {told}, expected logits of shape [4, 5]"
-
-    def test_token_ids_are_no_logits(self) -> None:
-        bench = Bench(bend=lambda logits, _: logits.long())
-
-        with pytest.raises(UnusableError, match="returned"):
-            bench.oracle.references([], bench.nodes)
-
-
-def a_bit_more(logits: Tensor, _: Path) -> Tensor:
-    return logits.nextafter(torch.tensor(2.0))
-
-
-def out_of_memory(*_: object) -> Tensor:
-    raise MemoryError("full")
 
 
 def test_truth_of_a_history_is_not_taken_from_a_path_that_goes_on_at_its_own_position() -> None:
