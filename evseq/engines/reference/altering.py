@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from evseq.cache.content import root, tensor_digest
 from evseq.cache.state import Scalar
-from evseq.engines.protocol import LayerView
+from evseq.engines.altering import Change, entered, nudged, number_format, rounded
 from evseq.engines.reference.caches import Growing
 from evseq.engines.reference.config import Coding
-from evseq.engines.reference.model import Block, Decoder, attend
-from evseq.errors import EngineError, nearest
+from evseq.engines.reference.model import Block, Decoder, column_by_column
+from evseq.errors import EngineError
 
 if TYPE_CHECKING:
     from evseq.engines.reference.engine import ReferenceEngine
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from evseq.engines.reference.storage import Storage
 
 __all__ = ["Adapter", "altered"]
-
-Change = Callable[["ReferenceEngine", Mapping[str, Any]], Iterator[str | None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,12 +53,7 @@ def altered(engine: ReferenceEngine, field: str, operand: Mapping[str, Any]) -> 
 
     Raises EngineError for a field that nothing alive has.
     """
-    change = _CHANGES.get(field)
-    if change is None:
-        close = nearest(field, _CHANGES)
-        hint = f"did you mean {close!r}?" if close else f"known are {', '.join(_CHANGES)}"
-        raise EngineError(f"altered: no field {field!r} to change\n  help: {hint}")
-    return contextlib.contextmanager(change)(engine, operand)
+    return entered(_CHANGES, engine, field, operand)
 
 
 @contextlib.contextmanager
@@ -130,20 +123,8 @@ def _weights(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[st
     """Add to one value of the first layer's values: in place, through `.data`, or through a numpy view."""
     block = engine.decoder.blocks[0]
     assert isinstance(block, Block)
-    weight = block.values.weight
-    before, way = weight[0, 0].clone(), operand.get("to", "in-place")
-    ways: dict[str, Callable[[], Tensor | Any]] = {
-        "in-place": lambda: weight,
-        "data": lambda: weight.data,
-        "numpy": lambda: weight.detach().numpy(),
-    }
-    if way not in ways:
-        raise EngineError(f"altered: no way {way!r} to write a weight\n  help: known are {', '.join(ways)}")
-    ways[way]()[0, 0] += 0.5
-    try:
+    with nudged(block.values.weight, operand):
         yield "blocks.0.values.weight"
-    finally:
-        weight[0, 0] = before
 
 
 def _adapters(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]:
@@ -166,7 +147,7 @@ def _adapters(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[N
 # -- the tokenizer -----------------------------------------------------------------------------------------------------
 
 
-def _tokenizer(**changes: Any) -> Change:
+def _tokenizer(**changes: Any) -> Change[ReferenceEngine]:
     def changed(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]:
         del operand
         with _set(engine, "tokenizer", replace(engine.tokenizer, **changes)):
@@ -187,19 +168,12 @@ def _vocabulary(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator
 
 
 def _dtype(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]:
-    dtype = _format(operand)
-    held = [(weight, weight.data) for weight in engine.decoder.parameters()]
-    for weight, data in held:
-        weight.data = data.to(dtype)
-    try:
+    with rounded(engine.decoder.parameters(), operand):
         yield
-    finally:
-        for weight, data in held:
-            weight.data = data
 
 
 def _kept(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]:
-    with _set(engine, "kept", _format(operand)):
+    with _set(engine, "kept", number_format(operand)):
         yield
 
 
@@ -208,30 +182,6 @@ def _bits(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[str]:
     del operand
     with _set(engine, "halved", not engine.halved):
         yield "bits"
-
-
-def _format(operand: Mapping[str, Any]) -> torch.dtype:
-    dtype = getattr(torch, operand.get("to", "bfloat16"), None)
-    if not isinstance(dtype, torch.dtype):
-        raise EngineError(f"altered: no number format {operand['to']!r}\n  help: name one, such as bfloat16")
-    return dtype
-
-
-def column_by_column(
-    queries: Float[Tensor, "row head query head_dim"],
-    positions: Int[Tensor, "row query"],
-    held: LayerView,
-    *,
-    window: int | None,
-    falls: Float[Tensor, " head"] | None,
-    sinks: int = 0,
-) -> Float[Tensor, "row head query head_dim"]:
-    """Attend as the plain kernel does, one column of queries after the other."""
-    columns = [
-        attend(queries[:, :, at : at + 1], positions[:, at : at + 1], held, window=window, falls=falls, sinks=sinks)
-        for at in range(queries.shape[2])
-    ]
-    return torch.cat(columns, dim=2)
 
 
 def _attention(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]:
@@ -243,7 +193,7 @@ def _attention(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[
 # -- what a session holds ----------------------------------------------------------------------------------------------
 
 
-def _held(change: Callable[[list[Storage], int], None]) -> Change:
+def _held(change: Callable[[list[Storage], int], None]) -> Change[ReferenceEngine]:
     def changed(engine: ReferenceEngine, operand: Mapping[str, Any]) -> Iterator[None]:
         del engine
         session: ReferenceSession = operand["session"]
@@ -279,7 +229,7 @@ def _evicted(storages: list[Storage], row: int) -> None:
     storage.positions = storage.positions[:, 1:].clone()
 
 
-_CHANGES: dict[str, Change] = {
+_CHANGES: dict[str, Change[ReferenceEngine]] = {
     "model.architecture": _architecture,
     "model.config": _config,
     "weights.source": _source,

@@ -15,7 +15,7 @@ from evseq.engines.reference.positions import rotary, slopes, turn, wide
 from evseq.engines.reference.storage import Storage, early
 from evseq.geometry import Layer
 
-__all__ = ["Block", "Decoder"]
+__all__ = ["Block", "Decoder", "attend", "column_by_column"]
 
 EPSILON = 1e-5
 """Keeps a norm of a zero vector finite."""
@@ -144,6 +144,23 @@ def attend(
     weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0).to(queries.dtype)  # row kv_head group query slot
     mixed: Tensor = weights.flatten(2, 3) @ values  # row kv_head group*query head_dim
     return mixed.reshape(queries.shape)
+
+
+def column_by_column(
+    queries: Float[Tensor, "row head query head_dim"],
+    positions: Int[Tensor, "row query"],
+    held: LayerView,
+    *,
+    window: int | None,
+    falls: Float[Tensor, " head"] | None,
+    sinks: int = 0,
+) -> Float[Tensor, "row head query head_dim"]:
+    """Attend as the plain kernel does, one column of queries after the other."""
+    columns = [
+        attend(queries[:, :, at : at + 1], positions[:, at : at + 1], held, window=window, falls=falls, sinks=sinks)
+        for at in range(queries.shape[2])
+    ]
+    return torch.cat(columns, dim=2)
 
 
 def _table(entries: int, hidden: int) -> nn.Embedding:

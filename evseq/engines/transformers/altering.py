@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -19,10 +18,11 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from evseq.engines.altering import Change, entered, nudged, rounded
 from evseq.engines.transformers import fields
 from evseq.engines.transformers.description import ATTENTIONS, describe
 from evseq.engines.transformers.quiet import quiet
-from evseq.errors import EngineError, nearest
+from evseq.errors import EngineError
 
 if TYPE_CHECKING:
     from evseq.engines.transformers.engine import TransformersEngine
@@ -30,20 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["altered"]
 
-Change = Callable[["TransformersEngine", Mapping[str, Any]], Iterator[str | None]]
-
 
 def altered(engine: TransformersEngine, field: str, operand: Mapping[str, Any]) -> AbstractContextManager[str | None]:
     """Return what changes a field of `engine` while it is entered, and yields the key that changes, where one does.
 
     Raises EngineError for a field this engine cannot change.
     """
-    change = _CHANGES.get(field)
-    if change is None:
-        close = nearest(field, _CHANGES)
-        hint = f"did you mean {close!r}?" if close else f"known are {', '.join(_CHANGES)}"
-        raise EngineError(f"altered: no field {field!r} to change\n  help: {hint}")
-    return contextlib.contextmanager(change)(engine, operand)
+    return entered(_CHANGES, engine, field, operand)
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------
@@ -63,19 +56,8 @@ def _matrix(engine: TransformersEngine) -> tuple[str, nn.Module, nn.Parameter]:
 def _weights(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[str]:
     """Add to one weight: in place, through `.data`, or through a numpy view."""
     name, _, weight = _matrix(engine)
-    before, way = weight[0, 0].clone(), operand.get("to", "in-place")
-    ways: dict[str, Callable[[], Any]] = {
-        "in-place": lambda: weight,
-        "data": lambda: weight.data,
-        "numpy": lambda: weight.detach().numpy(),
-    }
-    if way not in ways:
-        raise EngineError(f"altered: no way {way!r} to write a weight\n  help: known are {', '.join(ways)}")
-    ways[way]()[0, 0] += 0.5
-    try:
+    with nudged(weight, operand):
         yield name
-    finally:
-        weight[0, 0] = before
 
 
 def _config(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[str]:
@@ -123,17 +105,8 @@ def _adapters(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterato
 
 
 def _dtype(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[None]:
-    dtype = getattr(torch, operand.get("to", "bfloat16"), None)
-    if not isinstance(dtype, torch.dtype):
-        raise EngineError(f"altered: no number format {operand['to']!r}\n  help: name one, such as bfloat16")
-    held = [(tensor, tensor.data) for tensor in fields.live(engine.model).values() if tensor.is_floating_point()]
-    for tensor, data in held:
-        tensor.data = data.to(dtype)
-    try:
+    with rounded([one for one in fields.live(engine.model).values() if one.is_floating_point()], operand):
         yield
-    finally:
-        for tensor, data in held:
-            tensor.data = data
 
 
 def _attention(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[None]:
@@ -175,7 +148,7 @@ def _window(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[
 # -- the tokenizer -----------------------------------------------------------------------------------------------------
 
 
-def _tokenizer(change: Callable[[PreTrainedTokenizerBase], str | None]) -> Change:
+def _tokenizer(change: Callable[[PreTrainedTokenizerBase], str | None]) -> Change[TransformersEngine]:
     def changed(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[str | None]:
         del operand
         before = engine.tokenizer
@@ -190,7 +163,7 @@ def _tokenizer(change: Callable[[PreTrainedTokenizerBase], str | None]) -> Chang
     return changed
 
 
-def _rewritten(change: Callable[[dict[str, Any]], None]) -> Change:
+def _rewritten(change: Callable[[dict[str, Any]], None]) -> Change[TransformersEngine]:
     """Return what changes the tables a fast tokenizer cuts texts by."""
 
     def changed(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -259,7 +232,7 @@ def _length(engine: TransformersEngine, operand: Mapping[str, Any]) -> Iterator[
         session.mask = before
 
 
-_CHANGES: dict[str, Change] = {
+_CHANGES: dict[str, Change[TransformersEngine]] = {
     "model.config": _config,
     "weights.live": _weights,
     "model.adapters": _adapters,
