@@ -15,8 +15,9 @@ from evseq.script import events as ev
 from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
 from evseq.script.feeding import pad
+from evseq.script.placing import Row
 from evseq.script.request import Asks, Request
-from evseq.script.sessions import Row, SessionPlan
+from evseq.script.sessions import SessionPlan
 
 __all__ = ["Asking", "Pending", "asked", "following", "place"]
 

@@ -18,7 +18,8 @@ from evseq.script.complaints import did_you_mean
 from evseq.script.compose import Keys
 from evseq.script.document import Script
 from evseq.script.number import NumberError, evaluate
-from evseq.script.sessions import Rules, SessionPlan
+from evseq.script.placing import Rules
+from evseq.script.sessions import SessionPlan
 from evseq.script.texts import NOMINAL_VOCAB, Greedy, RowText
 from evseq.script.turns import Turn
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from evseq.cache.regions import Region
 from evseq.script.allowing import Allows
+from evseq.script.expecting import Expect, Reused, Written
 from evseq.script.kinds import GIVEN, NAME, WORD, Count, Name, Names, Number, RowsFed, Switch, Token, Tokens
 
 __all__ = [
@@ -54,9 +55,6 @@ _EVENTS: dict[str, Any] = {"type": "array", "items": {"const": "event"}, "minIte
 LAST = ("expect", "allow")
 """Keys that all events have; they are told last, in this order."""
 
-_KEYWORDS = {"from": "from_"}
-"""Keys that Python has a use of its own for, by the attributes that hold them."""
-
 MAIN = "main"
 """The session an event opens or names when it does not say."""
 
@@ -75,56 +73,7 @@ class Keep(StrEnum):
     POOL = "pool"
 
 
-class _Part(BaseModel):
-    # Built when one is first read: a script uses a few of the events, and all of them take longer than all else does.
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
-
-    ways: ClassVar[tuple[str, ...]] = ()  # keys of which exactly one is given
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        values = {way: getattr(self, _KEYWORDS.get(way, way)) for way in self.ways}
-        given = [way for way, value in values.items() if value is not None and value is not False]
-        if self.ways and len(given) != 1:
-            context = {"choices": ", ".join(self.ways), "given": " and ".join(given)}
-            raise PydanticCustomError("one of", "say exactly one of {choices}", context)
-        return self
-
-
-class Reused(_Part):
-    """How many tokens of the request, over all rows, must come from the cache: one of the three."""
-
-    ways = ("most", "least", "exactly")
-    most: Annotated[Number | None, GIVEN] = None
-    least: Annotated[Number | None, GIVEN] = None
-    exactly: Annotated[Number | None, GIVEN] = None
-
-
-class Expect(_Part):
-    """What must happen instead of, or besides, the strongest default: exactly one of these."""
-
-    ways = ("refused", "reused", "malformed", "invalid", "loud")
-    refused: Annotated[Name | None, GIVEN] = Field(
-        default=None, description="the identity field that must be refused first"
-    )
-    reused: Annotated[Reused | None, GIVEN] = Field(
-        default=None, description="tokens taken from the cache, over all rows"
-    )
-    malformed: Annotated[Name | None, GIVEN] = Field(
-        default=None, description="the error that a damaged file must be told as, such as DigestMismatch"
-    )
-    invalid: Switch = Field(default=False, description="the static check must refuse this event before a model loads")
-    loud: Switch = Field(default=False, description="right or an error, never silently wrong")
-
-    WORDS: ClassVar[tuple[str, ...]] = ("invalid", "loud")  # the short form: `expect: loud`
-
-    @model_validator(mode="before")
-    @classmethod
-    def _word(cls, value: Any) -> Any:
-        return {value: True} if value in cls.WORDS else value
-
-
-class _Event(_Part):
+class _Event(Written):
     word: ClassVar[str]
     example: ClassVar[str]
     expect: Annotated[Expect | None, GIVEN] = Field(
@@ -362,7 +311,7 @@ class Drop(_Event):
     keep: Annotated[Keep | None, GIVEN] = Field(default=None, description="what is not freed")
 
 
-class Repeat(_Part):
+class Repeat(Written):
     """Do events over and over, written once; names they open must be dropped, or the second round opens them again.
 
     Its events expect, it does not. A repeat may stand inside another.

@@ -10,7 +10,8 @@ from evseq.script import steps as st
 from evseq.script.changing import Asking
 from evseq.script.desk import Desk
 from evseq.script.feeding import fed, masked
-from evseq.script.sessions import Row, SessionPlan
+from evseq.script.placing import Row
+from evseq.script.sessions import SessionPlan
 
 __all__ = ["damage", "prefilled"]
 

@@ -13,9 +13,10 @@ from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk
 from evseq.script.feeding import asked_rows, fed, masked, pad
 from evseq.script.forcing import prefilled
+from evseq.script.placing import Row
 from evseq.script.request import Asks, Bound
 from evseq.script.reusing import reused_limit
-from evseq.script.sessions import Row, SessionPlan
+from evseq.script.sessions import SessionPlan
 
 __all__ = ["draw", "stow"]
 

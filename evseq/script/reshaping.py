@@ -7,8 +7,9 @@ from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
 from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.placing import Row
 from evseq.script.pooling import stow
-from evseq.script.sessions import Row, SessionPlan
+from evseq.script.sessions import SessionPlan
 from evseq.script.texts import NOMINAL_LENGTH
 
 __all__ = ["beam_select", "crop", "drop", "fork", "rolled_back"]

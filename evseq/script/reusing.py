@@ -14,8 +14,9 @@ from evseq.script.feeding import asked_rows, fed, masked, pad
 from evseq.script.forcing import damage, prefilled
 from evseq.script.forging import reload_forged
 from evseq.script.mutating import CHANGEABLE
+from evseq.script.placing import Row
 from evseq.script.request import Held, Request
-from evseq.script.sessions import Row, SessionPlan
+from evseq.script.sessions import SessionPlan
 
 __all__ = ["append_refused", "reload", "reuse", "reused_limit", "serialize"]
 
