@@ -13,13 +13,11 @@ from torch.nn.functional import pad
 from transformers.cache_utils import Cache, QuantizedLayer, StaticLayer
 
 from evseq.cache.state import CacheState, Scalar
-from evseq.engines.protocol import Batch, CacheView, LayerView, Probe, Session
+from evseq.engines.protocol import Batch, CacheView, Probe, Session
 from evseq.engines.transformers import recurrent
 from evseq.engines.transformers.caches import (
-    Stored,
     copied,
     crop,
-    held,
     held_bytes,
     new_cache,
     numbered,
@@ -29,6 +27,7 @@ from evseq.engines.transformers.caches import (
 from evseq.engines.transformers.exports import exported, restore
 from evseq.engines.transformers.joining import join
 from evseq.engines.transformers.quantised import rounding
+from evseq.engines.transformers.seeing import seen, shown, span
 from evseq.errors import EngineError
 from evseq.geometry import Layout, PositionRule, Positions
 
@@ -127,7 +126,7 @@ class TransformersSession:
         """Return `mask`, as wide as a static cache where ALiBi biases are made from it: they must reach every slot."""
         if not self.allocated or not self.engine.biased:
             return mask
-        return torch.nn.functional.pad(mask, (0, self.layout.capacity - mask.shape[1]))
+        return pad(mask, (0, self.layout.capacity - mask.shape[1]))
 
     def select(self, parents: Sequence[int]) -> None:
         """Make row i a copy of row `parents[i]`, in every layer, the mask and the positions."""
@@ -256,15 +255,15 @@ class TransformersSession:
 
     def probe(self) -> Probe:
         """Read counts from the mask and from the sizes of the tensors the layers hold."""
-        sizes = self.engine.description.geometry.layers
+        sizes, config = self.engine.description.geometry.layers, self.engine.text_config
         spans = [
-            self._span(layer, chunked=size.chunked) for layer, size in zip(numbered(self.cache), sizes, strict=True)
+            span(layer, config, chunked=size.chunked) for layer, size in zip(numbered(self.cache), sizes, strict=True)
         ]
-        seen = {span: tuple(self._seen(*span).tolist()) for span in dict.fromkeys(spans)}  # most layers see the same
+        counts = {one: tuple(seen(self.mask, one).tolist()) for one in dict.fromkeys(spans)}  # most see the same
         return Probe(
             lengths=tuple(self.mask.sum(dim=1).tolist()),
             next_positions=tuple(self._next_positions().tolist()),
-            visible=tuple(seen[span] for span in spans),
+            visible=tuple(counts[one] for one in spans),
             cache_bytes=sum(held_bytes(layer) for layer in stored(self.cache)),
         )
 
@@ -272,51 +271,13 @@ class TransformersSession:
         """Return the position behind each row's last token, or what the model itself would count."""
         if self.layout.positions is Positions.GIVEN:
             held_positions = self.positions.masked_fill(~self.mask, -1)  # row slot
-            return torch.nn.functional.pad(held_positions, (1, 0), value=-1).amax(dim=1) + 1
+            return pad(held_positions, (1, 0), value=-1).amax(dim=1) + 1
         match self.engine.description.geometry.position_rule:
             case PositionRule.MASK:
                 return self.mask.sum(dim=1)
             case PositionRule.SLOT:
                 return torch.full((len(self.mask),), int(self.cache.get_seq_length()))
 
-    def _span(self, layer: Stored | None, *, chunked: bool) -> tuple[int, int, int | None]:
-        """Return the slots the next query sees in `layer` unless they are masked: first, end and size of its chunks.
-
-        The window is the one masks are made with now, in the live configuration, not the one the layer was made with.
-        """
-        if layer is None:
-            return 0, 0, None
-        fed = int(layer.get_seq_length())
-        first = fed - held(layer)
-        config = self.engine.text_config
-        if chunked:
-            return first, fed, int(config.attention_chunk_size)
-        if layer.is_sliding:
-            window = config.sliding_window
-            _, offset = layer.get_mask_sizes(1)
-            # A buffer shorter than the window would roll for the next query; a session that full never gets one.
-            short = isinstance(layer, StaticLayer) and layer.max_cache_len < window
-            first = max(first, 0 if short else offset, fed - window + 1)
-        return first, fed, None
-
-    def _seen(self, first: int, end: int, chunk: int | None) -> Int[Tensor, " row"]:
-        """Return how many tokens of each row these slots hold, of the last chunk alone where a layer is chunked."""
-        if chunk is None:
-            return self.mask[:, first:end].sum(dim=1)
-        begin = (self.mask.cumsum(dim=1) == 0).sum(dim=1, keepdim=True)  # row 1
-        own = torch.arange(end) >= begin + (end - begin) // chunk * chunk  # row slot
-        seen: Int[Tensor, " row"] = (self.mask & own)[:, first:end].sum(dim=1)
-        return seen
-
     def view(self) -> CacheView:
         """Show every layer's slots in the order they are stored."""
-        layers: list[LayerView] = []
-        fed, tags = self.mask.shape[1], self.positions.masked_fill(~self.mask, -1)  # row slot
-        none = torch.empty(len(self.mask), 0, 0, 0)  # row kv_head slot head_dim
-        for layer in numbered(self.cache):
-            keys, values = (layer and states(layer)) or (none, none)
-            positions = tags[:, fed - (held(layer) if layer else 0) :]  # row slot
-            if empty := keys.shape[-2] - positions.shape[1]:
-                positions = torch.nn.functional.pad(positions, (0, empty), value=-1)  # row slot
-            layers.append(LayerView(keys=keys, values=values, positions=positions))
-        return CacheView(layers=tuple(layers))
+        return shown(self.cache, self.mask, self.positions)
