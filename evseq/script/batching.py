@@ -5,8 +5,9 @@ from __future__ import annotations
 from evseq.geometry import Capability
 from evseq.script import events as ev
 from evseq.script import steps as st
-from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.desk import Desk
 from evseq.script.feeding import asked_rows, pour
+from evseq.script.noting import ImpossibleError
 from evseq.script.sessions import SessionPlan
 
 __all__ = ["join", "retire"]

@@ -13,8 +13,9 @@ from evseq.geometry import PositionRule, Positions
 from evseq.history import MASKED
 from evseq.script import events as ev
 from evseq.script.complaints import did_you_mean
-from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.desk import Desk
 from evseq.script.feeding import pad
+from evseq.script.noting import ImpossibleError
 from evseq.script.placing import Row
 from evseq.script.request import Asks, Request
 from evseq.script.sessions import SessionPlan

@@ -1,4 +1,4 @@
-"""Desk: what lies on the table while a plan is made: live sessions, saved caches, problems, numbers."""
+"""Desk: what lies on the table while a plan is made: live sessions, saved caches, numbers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NoReturn
 
 from evseq.cache.fields import FIELDS
-from evseq.errors import Place, Problem
 from evseq.geometry import Capability, Description, PositionRule, Positions
 from evseq.history import Tree
 from evseq.script import events as ev
@@ -17,13 +15,14 @@ from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
 from evseq.script.compose import Keys
 from evseq.script.document import Script
+from evseq.script.noting import ImpossibleError, Notes
 from evseq.script.number import NumberError, evaluate
 from evseq.script.placing import Rules
 from evseq.script.sessions import SessionPlan
 from evseq.script.texts import NOMINAL_VOCAB, Greedy, RowText
 from evseq.script.turns import Turn
 
-__all__ = ["Desk", "ImpossibleError"]
+__all__ = ["Desk"]
 
 NO_WORDS: Mapping[str, int | None] = MappingProxyType({})
 
@@ -31,10 +30,6 @@ _CHANGING = (
     *("sessions", "kept", "saved", "savers", "gone", "broken", "pending", "altered", "shown", "groups", "needs"),
     *("stowed", "fed", "shaken"),
 )
-
-
-class ImpossibleError(Exception):
-    """The event at hand is impossible; its problem is already noted."""
 
 
 @dataclass(slots=True)
@@ -49,7 +44,7 @@ class _Group:
     within: int | None = None  # the group it is to join: room for what that one needs
 
 
-class Desk:
+class Desk(Notes):
     """The state of a plan in the making, and the small questions every event asks of it."""
 
     def __init__(
@@ -63,9 +58,9 @@ class Desk:
         description: Description | None,
         greedy: Greedy | None,
     ) -> None:
+        super().__init__(script)
         geometry = description.shown(str(arms.get("cache", ""))) if description else None
         positions = Positions(str(arms.get("positions", Positions.GIVEN)))
-        self.script = script
         self.arms = arms
         self.words = words
         self.texts = texts
@@ -76,7 +71,6 @@ class Desk:
         self.vocab = geometry.vocab if geometry else NOMINAL_VOCAB
         self.greedy = greedy
         self.symbols = Tree()  # of tokens alone: what stands before a greedy id nobody has chosen yet
-        self.problems: list[Problem] = []
         self.steps: list[st.Step] = []
         self.needs = {Capability.POSITIONS} if positions is Positions.GIVEN else set()
         self.loud: set[int] = set()
@@ -95,10 +89,7 @@ class Desk:
         self.shown: set[int] = set()  # turns that changed something which was asked about since
         self.lineages: dict[object, int] = {}
         self.guessed = False  # whether the event at hand has a number that only a target knows
-        self.turns: list[Turn] = []
         self.overlong = False  # whether there are more turns than are planned
-        self.event = 0  # index into the turns
-        self.turn = Turn(event=script.events[0], path=("events", 0))
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -240,30 +231,7 @@ class Desk:
         """Add a step."""
         self.steps.append(step)
 
-    # -- problems ----------------------------------------------------------------------------------------------------
-
-    def refuse(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> NoReturn:
-        """Note a problem and give the event up."""
-        self.note(path, message, help, key=key)
-        raise ImpossibleError
-
-    def note(self, path: tuple[str | int, ...], message: str, help: str, *, key: bool = False) -> None:
-        """Note a problem at a part of the event."""
-        place = self.script.place((*self.turn.word, *path), key=key)
-        if any(later > 1 for later in self.turn.rounds):
-            if any(problem.place == place for problem in self.problems):
-                return  # told of an earlier round
-            message = f"{message} in round {self.turn.round}"
-        self.note_at(place, message, help)
-
-    def note_at(self, place: Place, message: str, help: str) -> None:
-        """Note a problem anywhere in the script."""
-        excerpt = self.script.source.excerpt(place)
-        self.problems.append(Problem(place=place, message=message, help=help, excerpt=excerpt))
-
-    def possible(self) -> None:
-        """Note that an event was expected to be invalid and is not."""
-        self.note((), f"{self.word}: expected to be invalid, but this event is possible", "drop the expectation")
+    # -- going on, and going back ------------------------------------------------------------------------------------
 
     def doubt(self, name: str) -> None:
         """Take nothing for certain of a session that an impossible event was about: one fault, one problem."""
@@ -273,25 +241,10 @@ class Desk:
             for row in session.rows.values():
                 row.exact = False
 
-    @property
-    def word(self) -> str:
-        """The word of the event at hand."""
-        return self.turn.event.word
-
     def begin(self, turn: Turn) -> None:
         """Speak of the next event from here on."""
-        self.turns.append(turn)
-        self.turn_to(len(self.turns) - 1)
+        super().begin(turn)
         self.guessed = False
-
-    def turn_to(self, number: int) -> None:
-        """Speak of another event from here on."""
-        self.event, self.turn = number, self.turns[number]
-
-    @property
-    def line(self) -> int:
-        """The line of the event at hand."""
-        return self.script.place(self.turn.word, key=True).line
 
     def vacuous(self, session: SessionPlan) -> None:
         """Note a session that was opened by reload or fork and never used."""

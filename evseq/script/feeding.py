@@ -9,7 +9,8 @@ from evseq.history import ROOT
 from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
-from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.desk import Desk
+from evseq.script.noting import ImpossibleError
 from evseq.script.placing import Row
 from evseq.script.sessions import SessionPlan
 from evseq.script.texts import NOMINAL_LENGTH

@@ -13,11 +13,12 @@ from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.batching import join, retire
 from evseq.script.compose import Keys
-from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.desk import Desk
 from evseq.script.document import Script
 from evseq.script.feeding import append, prefill
 from evseq.script.lint import lint
 from evseq.script.mutating import mutate, of_request, permitted, restore
+from evseq.script.noting import ImpossibleError
 from evseq.script.pooling import draw
 from evseq.script.reshaping import beam_select, crop, drop, fork
 from evseq.script.reusing import append_refused, reload, reuse, serialize

@@ -6,7 +6,8 @@ from evseq.geometry import Capability
 from evseq.script import events as ev
 from evseq.script import steps as st
 from evseq.script.complaints import did_you_mean
-from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.desk import Desk
+from evseq.script.noting import ImpossibleError
 from evseq.script.placing import Row
 from evseq.script.pooling import stow
 from evseq.script.sessions import SessionPlan

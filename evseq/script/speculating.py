@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from evseq.geometry import Capability
 from evseq.script import events as ev
-from evseq.script.desk import Desk, ImpossibleError
+from evseq.script.desk import Desk
 from evseq.script.feeding import feed, given, levelled, own
+from evseq.script.noting import ImpossibleError
 from evseq.script.reshaping import rolled_back
 from evseq.script.sessions import SessionPlan
 
