@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import click
 
+from evseq.errors import UsageError
 from evseq.settings import ON_PURPOSE, SETTINGS, UPDATE
 
-__all__ = ["BEGIN", "EXITS", "endings", "quick", "resumes", "scripts", "settings", "updates", "verbosity"]
+__all__ = ["BEGIN", "EXITS", "endings", "named", "quick", "resumes", "scripts", "settings", "updates", "verbosity"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -71,6 +72,13 @@ def scripts(command: Command) -> Command:
     """Give a command the names of scripts."""
     command = click.option("--suite", is_flag=True, help="The shipped release suite, besides any SCRIPTS.")(command)
     return click.argument("scripts", nargs=-1)(command)
+
+
+def named(scripts: tuple[str, ...], *, suite: bool) -> tuple[str, ...]:
+    """Return the `scripts` a command was given. Raises UsageError where there is nothing to read."""
+    if not scripts and not suite:
+        raise UsageError("no scripts are named\n  help: name files or folders, or say --suite")
+    return scripts
 
 
 def quick(command: Command) -> Command:

@@ -22,7 +22,7 @@ from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered
 from evseq.verdict.known import known_file, marked, read_known, unmatched
 from evseq.verdict.label import label
-from evseq.verdict.result import Check, Finding, Forwards, Result
+from evseq.verdict.result import Case, Check, Finding, Forwards, Result
 
 __all__ = ["Run", "ScriptResult", "Settings", "Watcher", "check", "judge", "qualify", "read_scripts", "run", "selected"]
 
@@ -90,7 +90,6 @@ def run(
 
     Raises ScriptError, TargetError; UsageError for a filter that fits nothing, and where `record` cannot be written.
     """
-    from evseq.verdict.allowed import idle
     from evseq.verdict.arithmetic import one_head
     from evseq.verdict.judged import judged
 
@@ -103,14 +102,8 @@ def run(
     with Run(settings) as running:
         given = _singles(running, targets)
         pairs = _pairs(scripts, given, by_text=all(isinstance(target, str) for target in targets))
-        offered = {text: running.target(text).description for text, _ in pairs}
-        check_offered(scripts, settings.only, offered=offered, said=said)
+        parts = _parts(scripts, pairs, running, said=said)
         entries = {entry.place: entry for script in scripts for entry in running.known(script)}
-        parts = [
-            Part(script=script, target=text, chosen=chosen)
-            for text, script in pairs
-            if (chosen := running.selected(script, text))
-        ]
         running.check(parts)
         played = play(parts, running, watch=watch, kept=kept)
         done = [played.ended[place] for place in sorted(played.ended)]
@@ -120,15 +113,13 @@ def run(
         untidy = _untidy(settings.goldens, besides=candidates) if tidy else ()
         asked = {} if standing and all(script.targets for script in scripts) else given
         whole = not settings.only and len(done) == len(parts)
-        few = {script.source.file for script in scripts if script.picks}
-        met = tuple(case for case in cases if case.file not in few) if whole else ()
         return Result(
             cases=cases,
             targets=tuple(dict.fromkeys([*(single for singles in asked.values() for single in singles), *run_on])),
             judged=tuple(judged(text, running.target(text).description, cases) for text in run_on),
             forwards=sum((result.forwards for result in done), Forwards()).settled(),
             seconds=time.perf_counter() - started,
-            findings=(*arithmetic, *untidy, *played.findings, *idle(met)),
+            findings=(*arithmetic, *untidy, *played.findings, *(_idle(scripts, cases) if whole else ())),
             interrupted=played.interrupted,
             threads=settings.threads,
             asked=tuple(asked),
@@ -138,6 +129,14 @@ def run(
             lost=tuple(played.lost),
             unwritten=tuple(message for result in done for message in result.unwritten),
         )
+
+
+def _idle(scripts: Sequence[Script], cases: Sequence[Case]) -> tuple[Finding, ...]:
+    """Find every `allow` that tolerates nothing in any case; scripts of which only picks are played are passed over."""
+    from evseq.verdict.allowed import idle
+
+    few = {script.source.file for script in scripts if script.picks}
+    return idle(case for case in cases if case.file not in few)
 
 
 def _untidy(terms: Terms, *, besides: Sequence[str]) -> tuple[Finding, ...]:
@@ -233,6 +232,17 @@ def _pairs(scripts: Sequence[Script], given: Mapping[str, Sequence[str]], *, by_
         for text in dict.fromkeys([*singles, *own])
         for script in scripts
         if (text in _own(script) if script.targets and by_text else text in singles)
+    ]
+
+
+def _parts(scripts: Sequence[Script], pairs: Sequence[tuple[str, Script]], running: Run, *, said: str) -> list[Part]:
+    """Return the pairs of which a case is chosen. Raises UsageError for a filter that no case could ever fit."""
+    offered = {text: running.target(text).description for text, _ in pairs}
+    check_offered(scripts, running.settings.only, offered=offered, said=said)
+    return [
+        Part(script=script, target=text, chosen=chosen)
+        for text, script in pairs
+        if (chosen := running.selected(script, text))
     ]
 
 

@@ -37,7 +37,7 @@ ORDER = (
     ("audit", "project", "flags", "ending"),
     ("config", "decisions"),
     ("store_commands",),
-    ("qualifier", "golden_commands", "audit_command", "pytest_session"),
+    ("qualifier", "golden_commands", "audit_command", "run_commands", "pytest_session"),
     ("cli", "pytest_plugin"),
     ("__main__", "__init__"),
 )
@@ -70,6 +70,7 @@ LIGHT = (
     "pytest_session.py",
     "golden_commands.py",
     "audit_command.py",
+    "run_commands.py",
     "cli.py",
     "pytest_plugin.py",
     "__init__.py",

@@ -95,7 +95,14 @@ def child(name: str, folder: Path, *, seconds: int) -> None:
     """Fuzz one reader until libFuzzer ends the process."""
     import atheris
 
-    rooms = ("evseq.cache", "evseq.golden", "evseq.replay.keep", "evseq.replay.facts", "evseq.verdict")
+    rooms = (
+        "evseq.cache",
+        "evseq.golden",
+        "evseq.replay.keep",
+        "evseq.replay.plain",
+        "evseq.replay.facts",
+        "evseq.verdict",
+    )
     with atheris.instrument_imports(include=list(rooms)):
         from hostile.reading import READERS, ended
     reader = READERS[name]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NoReturn
+
 from evseq.cache.mutations import MUTATIONS
 from evseq.geometry import Capability
 from evseq.script import events as ev
@@ -123,21 +126,14 @@ def _asks(
     if refused is not None:
         _must_differ(desk, refused, fields, source, asking)
     elif fields and not (live and reused is not None and asking.fields):
-        first = next(iter(fields))
-        what = "the request was mutated" if first in asking.fields else f"{first} is changed"
-        message = f"{desk.word}: {what}, but no refusal is expected"
-        desk.refuse((), message, f"add `expect: {{refused: {first}}}`")
+        _unexpected(desk, fields, asking)
     request, tokens = asking.request, _legal(source, asking, fields)
     legal = tokens if fields else None
     most = sum(legal) if legal is not None else None
     limit = reused_limit(desk, reused, request, most, exact=source.exact) if reused is not None else None
     shown = damage(desk, source, asking, name, refused) if refused is not None else None
-    whole = None
-    if live and isinstance(event, ev.Reuse) and refused is None:
-        whole = prefilled(desk, asking, name=name, group=source.group)
-        desk.needs |= {Capability.TOGETHER} if fields and len(whole.tokens[0]) > 1 else set()
-        group = desk.groups[source.group]
-        group.depth = max(group.depth, *(_cut(old, new) for old, new in _pairs(source, asking)))
+    asks = live and isinstance(event, ev.Reuse) and refused is None
+    whole = _whole(desk, source, asking, name=name, changed=bool(fields)) if asks else None
     also = following(fields, refused) if refused is not None else ()
     desk.emit(
         st.Load(
@@ -182,6 +178,23 @@ def _other_rows(desk: Desk, source: SessionPlan, words: object) -> SessionPlan:
     fed(desk, session, columns, prefill=True)
     desk.within_capacity(session)
     return session
+
+
+def _unexpected(desk: Desk, fields: Iterable[str], asking: Asking) -> NoReturn:
+    """Refuse a question that nothing answers as the script says: a field differs, and nobody expects a refusal."""
+    first = next(iter(fields))
+    what = "the request was mutated" if first in asking.fields else f"{first} is changed"
+    message = f"{desk.word}: {what}, but no refusal is expected"
+    desk.refuse((), message, f"add `expect: {{refused: {first}}}`")
+
+
+def _whole(desk: Desk, source: SessionPlan, asking: Asking, *, name: str, changed: bool) -> st.Feed:
+    """Return the forward of a whole request, of which a live session's cache may spare the beginning."""
+    whole = prefilled(desk, asking, name=name, group=source.group)
+    desk.needs |= {Capability.TOGETHER} if changed and len(whole.tokens[0]) > 1 else set()
+    group = desk.groups[source.group]
+    group.depth = max(group.depth, *(_cut(old, new) for old, new in _pairs(source, asking)))
+    return whole
 
 
 def _held(desk: Desk, source: SessionPlan) -> Held:
