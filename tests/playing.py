@@ -20,6 +20,26 @@ from evseq.verdict.result import Case, Outcome, Result
 DOUBLE: Mapping[str, tuple[str, ...]] = {"dtype": ("float64",)}
 """Only the deciding arm."""
 
+ONE = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
+
+ARMS = """\
+rows:
+  a: {random: {length: 9, seed: 1}}
+  b: [17, 4, 59, 3]
+arms:
+  padding: [left, right]
+  cache: [growing, fixed]
+  dtype: [float64, float32]
+events:
+  - prefill: {rows: {a: 7, b: 3}}
+  - append: {next: 1}
+"""
+
+CROP = """\
+rows: {a: [1, 2, 3]}
+events: [{prefill: [a]}, {crop: {by: 1}}, {append: {ids: {a: [5]}}}]
+"""
+
 ELSEWHERE = """\
 rows: {a: [1, 2, 3]}
 events:

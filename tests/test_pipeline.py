@@ -12,24 +12,9 @@ from evseq.pipeline import Run, ScriptResult, Settings, check, qualify, read_scr
 from evseq.verdict.arithmetic import one_head
 from evseq.verdict.result import Check, Exit, Forwards, Outcome
 from planted.second import Second
-from playing import DOUBLE, played, script
+from playing import ARMS, DOUBLE, ONE, played, script
 
 FULL, ALIBI = "reference:full", "reference:alibi"
-
-ONE = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
-
-ARMS = """\
-rows:
-  a: {random: {length: 9, seed: 1}}
-  b: [17, 4, 59, 3]
-arms:
-  padding: [left, right]
-  cache: [growing, fixed]
-  dtype: [float64, float32]
-events:
-  - prefill: {rows: {a: 7, b: 3}}
-  - append: {next: 1}
-"""
 
 
 class TestRun:

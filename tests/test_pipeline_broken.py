@@ -13,29 +13,9 @@ from evseq.part import ScriptResult
 from evseq.pipeline import Settings, run
 from evseq.verdict.result import Case, Exit, Outcome
 from planted.second import Second
-from playing import DOUBLE, ELSEWHERE, failed, first, lines, played, script
+from playing import ARMS, CROP, DOUBLE, ELSEWHERE, ONE, failed, first, lines, played, script
 
 FULL = "reference:full"
-
-ONE = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
-
-ARMS = """\
-rows:
-  a: {random: {length: 9, seed: 1}}
-  b: [17, 4, 59, 3]
-arms:
-  padding: [left, right]
-  cache: [growing, fixed]
-  dtype: [float64, float32]
-events:
-  - prefill: {rows: {a: 7, b: 3}}
-  - append: {next: 1}
-"""
-
-CROP = """\
-rows: {a: [1, 2, 3]}
-events: [{prefill: [a]}, {crop: {by: 1}}, {append: {ids: {a: [5]}}}]
-"""
 
 OPTIONS = """\
 rows: {a: [1, 2]}

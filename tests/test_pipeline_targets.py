@@ -7,29 +7,9 @@ from evseq.errors import TargetError, UsageError
 from evseq.pipeline import Run, Settings, run
 from evseq.verdict.result import Exit, Outcome
 from planted.second import Second
-from playing import DOUBLE, ELSEWHERE, played, script
+from playing import ARMS, CROP, DOUBLE, ELSEWHERE, ONE, played, script
 
 FULL, ALIBI = "reference:full", "reference:alibi"
-
-ONE = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
-
-ARMS = """\
-rows:
-  a: {random: {length: 9, seed: 1}}
-  b: [17, 4, 59, 3]
-arms:
-  padding: [left, right]
-  cache: [growing, fixed]
-  dtype: [float64, float32]
-events:
-  - prefill: {rows: {a: 7, b: 3}}
-  - append: {next: 1}
-"""
-
-CROP = """\
-rows: {a: [1, 2, 3]}
-events: [{prefill: [a]}, {crop: {by: 1}}, {append: {ids: {a: [5]}}}]
-"""
 
 
 class TestTargets:

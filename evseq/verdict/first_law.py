@@ -8,7 +8,7 @@ from evseq.geometry import Dtype, Promise
 from evseq.replay.recording import Fed
 from evseq.script.steps import Feed
 from evseq.verdict.allowance import allowance, suspect
-from evseq.verdict.compare import deviation, differing
+from evseq.verdict.compare import beyond, deviation, differing
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Check, Finding
 
@@ -102,24 +102,19 @@ def parity(evidence: Evidence) -> Iterator[Finding]:
     for fed in evidence.recording.fed:
         places = references.places(fed.nodes)
         expected = references.truth[places]
-        off = deviation(fed.logits, expected)
-        limits = allowed[places]
         known = references.finite[dtype][places] & references.finite[references.deciding.dtype][places]
         usable = fed.logits.isfinite().all(-1) & known  # the others are told by `finite`
-        # Not "larger than": an allowance that is no number allows nothing.
-        for place in (~(off.largest <= limits) & usable).nonzero().flatten().tolist():
-            entry = int(off.entry[place])
-            actual, wanted = float(fed.logits[place, entry]), float(expected[place, entry])
+        for one in beyond(fed.logits, expected, allowed[places], usable=usable):
             yield evidence.finding(
                 Check.PARITY,
                 fed.step,
-                f"logit {entry} is {actual:.6g}, expected {wanted:.6g}: off by {float(off.largest[place]):.3g}, "
-                f"allowed {float(limits[place]):.3g} in {dtype}",
-                row=fed.rows[place],
-                index=fed.indices[place],
-                actual=actual,
-                expected=wanted,
-                share=float(off.largest[place] / limits[place].clamp_min(1e-300)),
+                f"logit {one.entry} is {one.actual:.6g}, expected {one.expected:.6g}: off by {one.off:.3g}, "
+                f"allowed {one.allowed:.3g} in {dtype}",
+                row=fed.rows[one.place],
+                index=fed.indices[one.place],
+                actual=one.actual,
+                expected=one.expected,
+                share=one.share,
             )
 
 

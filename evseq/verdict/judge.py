@@ -12,7 +12,7 @@ from evseq.verdict.allowance import allowance
 from evseq.verdict.allowed import tolerated
 from evseq.verdict.cause import modelled, preceded, sided
 from evseq.verdict.checks import CHECKS
-from evseq.verdict.compare import deviation
+from evseq.verdict.compare import deviation, share
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.first_law import rerouted
 from evseq.verdict.golden import golden_share
@@ -132,7 +132,7 @@ def _margin(evidence: Evidence) -> Margin | None:
             continue
         places = references.places(fed.nodes)
         off, limits = deviation(fed.logits, references.truth[places]).largest, allowed[places]
-        place = int((off / limits.clamp_min(1e-300)).argmax())
+        place = int(share(off, limits).argmax())
         margin = Margin(
             deviation=float(off[place]),
             err=float(references.err[dtype][places[place]]),

@@ -11,7 +11,7 @@ from torch import Tensor
 from evseq.geometry import Deciding, Dtype, Promise
 from evseq.replay.recording import Fed
 from evseq.verdict.allowance import allowance
-from evseq.verdict.compare import deviation
+from evseq.verdict.compare import beyond, deviation, share
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.result import Check, Finding, Margin
 
@@ -27,22 +27,18 @@ def solo(evidence: Evidence) -> Iterator[Finding]:
         yield evidence.finding(Check.SOLO, 0, f"a row replayed alone raised {recording.alone}")
         return
     for fed in recording.fed:
-        alone, limits = recording.solo[fed.lineage], _limits(evidence, fed)
-        off = deviation(fed.logits, alone)
-        usable = fed.logits.isfinite().all(-1)  # the others are told by `finite`
-        for place in (~(off.largest <= limits) & usable).nonzero().flatten().tolist():
-            entry = int(off.entry[place])
-            actual, wanted = float(fed.logits[place, entry]), float(alone[place, entry])
+        alone, usable = recording.solo[fed.lineage], fed.logits.isfinite().all(-1)  # the others are told by `finite`
+        for one in beyond(fed.logits, alone, _limits(evidence, fed), usable=usable):
             yield evidence.finding(
                 Check.SOLO,
                 fed.step,
-                f"logit {entry} is {actual:.6g}, with its row alone {wanted:.6g}: off by "
-                f"{float(off.largest[place]):.3g}, allowed {float(limits[place]):.3g} in {recording.dtype}",
-                row=fed.rows[place],
-                index=fed.indices[place],
-                actual=actual,
-                expected=wanted,
-                share=float(off.largest[place] / limits[place].clamp_min(1e-300)),
+                f"logit {one.entry} is {one.actual:.6g}, with its row alone {one.expected:.6g}: off by {one.off:.3g}, "
+                f"allowed {one.allowed:.3g} in {recording.dtype}",
+                row=fed.rows[one.place],
+                index=fed.indices[one.place],
+                actual=one.actual,
+                expected=one.expected,
+                share=one.share,
             )
 
 
@@ -74,13 +70,13 @@ def envelope(evidence: Evidence) -> Iterator[Finding]:
                 index=fed.indices[place],
                 actual=float(off[place]),
                 expected=f"at most {float(limits[place]):.3g}",
-                share=float(off[place] / limits[place].clamp_min(1e-300)),
+                share=float(share(off[place], limits[place])),
             )
 
 
 def envelope_share(evidence: Evidence) -> float | None:
     """Return the largest share of the declared envelope that an observation used; None where none is declared."""
-    shares = [float((off / limits.clamp_min(1e-300)).max()) for _, off, limits in _enveloped(evidence)]
+    shares = [float(share(off, limits).max()) for _, off, limits in _enveloped(evidence)]
     return max(shares, default=None)
 
 
@@ -88,13 +84,13 @@ def _enveloped(
     evidence: Evidence,
 ) -> Iterator[tuple[Fed, Float[Tensor, " observation"], Float[Tensor, " observation"]]]:
     """Yield each forward with its distances from truth and what is declared for them; nothing without an envelope."""
-    references, share = evidence.references, evidence.kind.envelope
-    if evidence.kind.promise is not Promise.LOSSY or share is None:
+    references, declared = evidence.references, evidence.kind.envelope
+    if evidence.kind.promise is not Promise.LOSSY or declared is None:
         return
     for fed in evidence.recording.fed:
         places = references.places(fed.nodes)
         if places:  # a chunk may hold nothing but masked slots
-            yield fed, deviation(fed.logits, references.truth[places]).largest, share * references.scale[places]
+            yield fed, deviation(fed.logits, references.truth[places]).largest, declared * references.scale[places]
 
 
 def solo_margin(evidence: Evidence) -> Margin | None:
@@ -104,7 +100,7 @@ def solo_margin(evidence: Evidence) -> Margin | None:
         if not fed.nodes:
             continue
         off, limits = deviation(fed.logits, evidence.recording.solo[fed.lineage]).largest, _limits(evidence, fed)
-        place = int(torch.argmax(off / limits.clamp_min(1e-300)))
+        place = int(torch.argmax(share(off, limits)))
         err = evidence.references.err[evidence.recording.dtype][evidence.references.places(fed.nodes)[place]]
         margin = Margin(deviation=float(off[place]), err=float(err), allowed=float(limits[place]))
         if worst is None or margin.fraction > worst.fraction:

@@ -14,7 +14,7 @@ from evseq.replay.recording import Asked, Forced
 from evseq.script.steps import Load
 from evseq.verdict.allowance import allowance
 from evseq.verdict.bounds import holds
-from evseq.verdict.compare import deviation
+from evseq.verdict.compare import beyond, deviation
 from evseq.verdict.evidence import Evidence
 from evseq.verdict.malformed import malformed
 from evseq.verdict.pooling import pool_admission, pool_reuse
@@ -198,15 +198,14 @@ def _damage(evidence: Evidence, step: int, load: Load) -> Iterator[Finding]:
             expected = references.truth[places]
         else:
             continue
-        off, limits = deviation(actual, expected), _limits(evidence, forced, places)
-        for row in (~(off.largest <= limits)).nonzero().flatten().tolist():
+        for one in beyond(actual, expected, _limits(evidence, forced, places)):
             yield evidence.finding(
                 Check.PARITY,
                 step,
-                f"{what} is off by {float(off.largest[row]):.3g} from {whose}, allowed {float(limits[row]):.3g}",
-                row=right.rows[row],
-                index=right.indices[row][-1],
-                share=float(off.largest[row] / limits[row].clamp_min(1e-300)),
+                f"{what} is off by {one.off:.3g} from {whose}, allowed {one.allowed:.3g}",
+                row=right.rows[one.place],
+                index=right.indices[one.place][-1],
+                share=one.share,
             )
 
 

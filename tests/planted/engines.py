@@ -121,14 +121,6 @@ class truth_infinite(Broken):  # noqa: N801
         return logits
 
 
-@broken()
-class uncached_last(Broken):  # noqa: N801
-    """The uncached forward returns the last token's logits only."""
-
-    def uncached(self, path: Path) -> Tensor:
-        return self.engine.uncached(path)[-1:]
-
-
 @dataclass(kw_only=True)
 class Shrinking(ReferenceSession):
     """Every step's logits shrink with the length of the path so far."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from evseq.verdict.compare import deviation, differing
+from evseq.verdict.compare import Excess, beyond, deviation, differing
 
 INF, NAN = torch.inf, torch.nan
 
@@ -36,6 +36,23 @@ class TestDeviation:
 
     def test_two_infinities_are_not_close_either(self) -> None:
         assert deviation(torch.tensor([[INF]]), torch.tensor([[INF]])).largest.tolist() == [INF]
+
+
+class TestBeyond:
+    def test_it_tells_place_entry_and_how_many_allowances(self) -> None:
+        found = beyond(torch.tensor([[0.0, 1.0], [5.0, 3.0]]), torch.ones(2, 2), torch.tensor([1.0, 2.0]))
+
+        assert list(found) == [Excess(place=1, entry=0, actual=5.0, expected=1.0, off=4.0, allowed=2.0, share=2.0)]
+
+    def test_an_allowance_of_nothing_or_of_no_number_allows_nothing(self) -> None:
+        found = beyond(torch.ones(3, 1), torch.zeros(3, 1), torch.tensor([0.0, NAN, 1.0]))
+
+        assert [one.place for one in found] == [0, 1]
+
+    def test_only_usable_observations_are_looked_at(self) -> None:
+        found = beyond(torch.ones(2, 1), torch.zeros(2, 1), torch.zeros(2), usable=torch.tensor([False, True]))
+
+        assert [one.place for one in found] == [1]
 
 
 class TestDiffering:
