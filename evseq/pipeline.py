@@ -1,4 +1,4 @@
-"""The pipeline: read, select, lower, ask the oracle, play, judge. One function a stage, in this order."""
+"""The pipeline: read, select, check, play, judge, in this order. `Run.run_script` has the stages of one script."""
 
 from __future__ import annotations
 

@@ -46,6 +46,21 @@ FULL = Description(
 ROWS = {"a": "[10, 11, 12, 13, 14, 15, 16, 17]", "b": "[20, 21, 22, 23, 24]"}
 
 
+SHORT = """\
+evseq: 1
+name: short
+about: Short forms are read.
+rows: {a: [1, 2], b: [3]}
+events:
+  - prefill: [a, b]
+"""
+
+
+def parsed(text: str, *, file: str = "x.evseq.yaml") -> Script:
+    """Parse a whole script."""
+    return parse(parse_yaml(text, file=file))
+
+
 def decoder(
     *windows: int | None,
     rule: PositionRule = PositionRule.MASK,
