@@ -15,7 +15,8 @@ from evseq.golden.terms import Terms
 from evseq.part import Part, ScriptResult, Watcher
 from evseq.playing import play
 from evseq.replay.opening import described
-from evseq.running import Run, Settings, observed_cases
+from evseq.run_settings import Settings
+from evseq.running import Run, observed_cases
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered

@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 from evseq import versions
 from evseq.golden.root import PACKAGED
 from evseq.part import Part
-from evseq.running import Settings
+from evseq.run_settings import Settings
 from evseq.stamp import beside
 from evseq.verdict.known import known_file
 

@@ -27,7 +27,7 @@ ORDER = (
     ("checking", "verdict"),
     ("part",),
     ("golden", "report"),
-    ("stamp",),
+    ("stamp", "run_settings"),
     ("running",),
     ("premises",),
     ("elsewhere",),
