@@ -18,6 +18,7 @@ ORDER = (
     ("errors", "versions"),
     ("crew",),
     ("post", "connecting"),
+    ("seat",),
     ("cluster",),
     ("history", "geometry", "check"),
     ("cache",),
