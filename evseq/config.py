@@ -172,7 +172,7 @@ def configure(
         value, origins[name] = setting.default, Origin(word=DEFAULT)
         if project and name in project.table:
             origins[name] = Origin(project=project, key=(name,))
-            value = _beside(project, _read(setting, project.table[name], origins[name]))
+            value = _rooted(project, _read(setting, project.table[name], origins[name]))
         if text := environment.get(setting.variable):
             origins[name] = Origin(word=setting.variable)
             value = _read(setting, _written(setting, text), origins[name])
@@ -222,6 +222,6 @@ def _written(setting: Setting, text: str) -> Any:
         raise UsageError(f"{setting.variable}: {text!r} leaves a quote open\n  help: close it") from None
 
 
-def _beside(project: Project, value: Any) -> Any:
+def _rooted(project: Project, value: Any) -> Any:
     """Return a path relative to the file that says it, anything else as it is."""
     return project.file.parent / value if isinstance(value, Path) else value

@@ -6,7 +6,6 @@ Nothing here needs torch: a plan, a report or a front end reads an identity with
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +27,6 @@ __all__ = [
     "Part",
     "chain",
     "compare",
-    "first_difference",
 ]
 
 SHOWN = 40
@@ -116,19 +114,6 @@ def chain(row: str, tokens: Sequence[Scalar]) -> tuple[str, ...]:
         link = hashlib.sha256(link + canonical(token)).digest()
         links.append(link.hex())
     return tuple(links)
-
-
-def first_difference(chain_a: Sequence[str], chain_b: Sequence[str]) -> int | None:
-    """Return the first token index at which two rows differ, from their chains alone; None if they are equal.
-
-    A row that is the beginning of the other differs where it ends; rows of other names differ at index 0. Chains that
-    differ once differ ever after, so halving finds the place.
-    """
-    shorter = min(len(chain_a), len(chain_b))
-    equal = bisect_left(range(shorter), 1, key=lambda i: chain_a[i] != chain_b[i])
-    if equal == len(chain_a) == len(chain_b):
-        return None
-    return max(equal - 1, 0)
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evseq.cache.canonical import Scalar, canonical
-from evseq.cache.identity import FIELDS, NOTHING, Difference, Identity, chain, compare, first_difference
+from evseq.cache.identity import FIELDS, NOTHING, Difference, Identity, chain, compare
 
 WORDS = st.text("ab", max_size=3)
 PLAIN = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-1, 1) | WORDS
@@ -236,15 +236,5 @@ class TestCompare:
 
 
 class TestChain:
-    @given(one=TOKENS, two=TOKENS)
-    def test_its_first_difference_is_that_of_the_tokens(self, one: list[int], two: list[int]) -> None:
-        places = [*(index for index, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one), len(two)]
-        expected = {True: None, False: min(places)}[one == two]
-
-        assert first_difference(chain("a", one), chain("a", two)) == expected
-
-    def test_rows_of_other_names_differ_at_once(self) -> None:
-        assert first_difference(chain("a", [1, 2]), chain("b", [1, 2])) == 0
-
     def test_it_has_a_link_before_the_first_token_and_one_for_each(self) -> None:
         assert len(chain("a", [5, 6, 7])) == 4
