@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 BESIDE = "float32,bfloat16"
+"""What is compared with where nobody says."""
+
+NONE = "none"
+"""The word for no dtype."""
 
 
 @click.command(
@@ -28,9 +32,7 @@ BESIDE = "float32,bfloat16"
 )
 @click.argument("faults", nargs=-1)
 @click.option("--script", "scripts", multiple=True, metavar="NAME", help="Only these scripts of the suite.")
-@click.option(
-    "--beside", default=BESIDE, metavar="DTYPE,...", show_default=True, help="Dtypes to compare with; or none."
-)
+@click.option("--beside", metavar="DTYPE,...", show_default=BESIDE, help=f"Dtypes to compare with; or {NONE}.")
 @click.option(
     "--full",
     is_flag=True,
@@ -43,22 +45,18 @@ BESIDE = "float32,bfloat16"
     metavar="N",
     help="Play healthy targets again with all random rows drawn anew, N times, and with repeated tokens.",
 )
-@click.option(
-    "-n", "workers", type=click.IntRange(1, 64), default=1, metavar="N", help="Processes that share the work."
-)
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write all of it as JSON.")
 @click.option("--quick", is_flag=True, help="Play the quick set only, for each fault until it is caught; no --beside.")
 @click.option("--quick-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the cheapest set here.")
 @click.option("--quick-keep", is_flag=True, help="Keep what that file has, and add what catches the rest.")
-@flags.settings("target", "threads", "goldens")
+@flags.settings("target", "threads", "workers", "goldens")
 def audit(  # noqa: PLR0913 - one for each flag
     faults: tuple[str, ...],
     *,
     scripts: tuple[str, ...],
-    beside: str,
+    beside: str | None,
     full: bool,
     seeds: int,
-    workers: int,
     file: Path | None,
     quick: bool,
     quick_file: Path | None,
@@ -77,10 +75,10 @@ def audit(  # noqa: PLR0913 - one for each flag
     engine and with nothing left out, a script or a check that catches nothing, and a quick set that is not the one
     found.
     """
-    if quick and (full or quick_file or quick_keep):
+    if quick and (full or quick_file or quick_keep or beside not in (None, NONE)):
         raise UsageError(
-            "--quick plays each case of the quick set, and finds no other\n"
-            "  help: leave out --full, --quick-file and --quick-keep"
+            "--quick plays each case of the quick set as it is, and finds no other\n"
+            "  help: leave out --beside, --full, --quick-file and --quick-keep"
         )
     from evseq.audit.audit import Settings
     from evseq.audit.audit import audit as audited
@@ -88,17 +86,17 @@ def audit(  # noqa: PLR0913 - one for each flag
     from evseq.checking import read_scripts
     from evseq.faults.catalogue import FAULTS
 
-    kept = _lines(quick_file) if quick_keep else ()
+    kept = _picks(quick_file) if quick_keep else ()
     config = configure(given)
     suite = tuple(script.name for script in read_scripts([], suite=not quick, quick=quick))
     settings = Settings(
         faults=_matching(faults, FAULTS, "fault"),
         scripts=_matching(scripts, suite, "script of the suite"),
-        beside=_dtypes(beside),
+        beside=_dtypes(BESIDE if beside is None else beside),
         full=full,
         seeds=seeds,
         quick=quick,
-        workers=workers,
+        workers=config.workers,
         threads=config.threads,
         goldens=config.terms(),
     )
@@ -150,20 +148,19 @@ def _matching(asked: Sequence[str], known: Iterable[str], what: str) -> tuple[st
 def _dtypes(text: str) -> tuple[str, ...]:
     from evseq.geometry import Dtype
 
-    words = [] if text == "none" else text.split(",")
+    words = [] if text == NONE else text.split(",")
     for word in words:
         if word not in tuple(Dtype):
-            raise UsageError(f"--beside: {word!r} is no dtype\n  help: name {', '.join(Dtype)}, or none")
+            raise UsageError(f"--beside: {word!r} is no dtype\n  help: name {', '.join(Dtype)}, or {NONE}")
     return tuple(words)
 
 
-def _lines(file: Path | None) -> Sequence[str]:
+def _picks(file: Path | None) -> tuple[str, ...]:
+    from evseq.script.quick import quick
+
     if file is None:
         raise UsageError("--quick-keep: of what file?\n  help: name one with --quick-file")
-    try:
-        return file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}\n  help: leave --quick-keep out") from None
+    return tuple(map(str, quick(file)))
 
 
 def _write(file: Path, names: Sequence[str]) -> None:

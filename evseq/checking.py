@@ -13,7 +13,8 @@ from evseq.geometry import Capability
 from evseq.replay.opening import described, tokenized
 from evseq.script import lower as lowering
 from evseq.script.document import Script
-from evseq.script.library import SUITE, quick_scripts, read_all
+from evseq.script.library import SUITE, read_all
+from evseq.script.quick import quick_scripts
 
 if TYPE_CHECKING:
     from evseq.geometry import Description

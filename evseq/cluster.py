@@ -11,18 +11,17 @@ import pickle
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evseq.connecting import connected, workers
 from evseq.crew import LostWorker, Opened
 from evseq.errors import UsageError
-from evseq.post import Ended, greet, hire, work
+from evseq.post import Ended, greet
+from evseq.seat import Owed, Seat
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 __all__ = ["shared"]
 
@@ -43,9 +42,6 @@ BEAT = 1.0
 
 GREETING = 20
 """Seconds in which a worker says what it rests on, or is one that hangs: Dask itself waits minutes."""
-
-FETCH = 60
-"""Seconds that a result may take from the worker that has it; afterwards that worker is as good as gone."""
 
 
 def shared(
@@ -75,7 +71,7 @@ def shared(
                 if number is not None:
                     waiting.remove(number)
                     tried[number] += 1
-                    crew.give(seat, number, pickle.dumps(items[number]), device=devices[number])
+                    seat.give(number, pickle.dumps(items[number]), device=devices[number])
             for number, made in crew.answers():
                 if isinstance(made, Ended):
                     if again := tried[number] < tries:
@@ -84,25 +80,6 @@ def shared(
                 else:
                     yield number, made
             crew.miss({devices[number]: items[number] for number in reversed(waiting)})
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Seat:
-    """One worker for as long as it lives. `number` is that of the item it works on, `future` what it owes.
-
-    At first that is a lease of its post.
-    """
-
-    address: str
-    run: str
-    resources: Mapping[str, float]
-    lease: Future[Any]
-    future: Future[Any] | None
-    number: int | None = None
-
-    def fits(self, device: str | None) -> bool:
-        """Return whether it may be given what has this device."""
-        return device is None or device in self.resources
 
 
 class _Crew:
@@ -119,23 +96,18 @@ class _Crew:
         self._run = f"evseq-{uuid.uuid4().hex}"
         self._differing: dict[str, str] = {}
         self._silent: dict[str, str] = {}
-        self._owed: SimpleQueue[tuple[_Seat, Future[Any]]] = SimpleQueue()
+        self._owed = Owed()
         self._looked = 0.0
         self._missing: float | None = None
         self._patience = AT_FIRST
-        self.seats: list[_Seat] = []
+        self.seats: list[Seat] = []
         self._look()
         for differs in self._differing.values():
             raise UsageError(differs)
 
-    def idle(self) -> list[_Seat]:
+    def idle(self) -> list[Seat]:
         """Return those that can be given something."""
         return [seat for seat in self.seats if seat.future is None]
-
-    def give(self, seat: _Seat, number: int, item: bytes, *, device: str | None) -> None:
-        """Have a worker do an item."""
-        seat.number = number
-        self._owe(seat, self._submit(seat.address, work, seat.run, item, device=device))
 
     def answers(self) -> Iterator[tuple[int, Any]]:
         """Wait a moment; yield the number of each item that ended or is lost, with what came of it or Ended."""
@@ -147,14 +119,14 @@ class _Crew:
             return
         if future is not seat.future:  # it has left
             return
-        number, seat.number, seat.future = seat.number, None, None
-        made = self._made(future)
+        number, made = seat.settle()
         if future is seat.lease and isinstance(made, Exception):
             raise UsageError(
                 f"{self._scheduler}: nothing can be handed to {seat.address}: {' '.join(str(made).split())}\n"
                 "  help: the scheduler, too, needs the evseq and the Dask of this machine"
             )
         if isinstance(made, Ended) and made.code is None:
+            workers(self._client, self._scheduler)  # raises where it is not the worker that is gone
             self._leave(seat)
         if number is not None:
             yield number, made
@@ -211,10 +183,9 @@ class _Crew:
                 self._differing[address] = f"{address}: {differs}\n{SAME}"
                 continue
             run = f"{self._run}-{worker}"
-            lease = self._submit(address, hire, run, worker, self._opened, str(Path.cwd()))
-            seat = _Seat(address=address, run=run, resources=there[address], lease=lease, future=None)
+            seat = Seat(client=self._client, address=address, run=run, resources=there[address], owed=self._owed)
+            seat.open(worker, self._opened)
             self.seats.append(seat)
-            self._owe(seat, lease)
 
     async def _greeted(self, there: Sequence[str]) -> Mapping[str, Any]:
         """Ask all at once; who hangs keeps nobody waiting for long."""
@@ -228,38 +199,11 @@ class _Crew:
 
         return dict(zip(there, await asyncio.gather(*map(said, there)), strict=True))
 
-    def _leave(self, seat: _Seat) -> None:
+    def _leave(self, seat: Seat) -> None:
         """Have nothing more to do with a worker; another one may take its place."""
         self._patience = LATER
         self.seats.remove(seat)
-        seat.lease.cancel()
-        future, seat.future = seat.future, None
-        if future is not None:
-            future.cancel()
-
-    def _owe(self, seat: _Seat, future: Future[Any]) -> None:
-        seat.future = future
-        future.add_done_callback(lambda future: self._owed.put((seat, future)))
-
-    def _submit(self, address: str, do: Callable[..., Any], *given: object, device: str | None = None) -> Future[Any]:
-        """Have one worker call a function, and no other if that one is gone."""
-        resources = None if device is None else {device: 1}
-        return self._client.submit(do, *given, workers=[address], resources=resources, pure=False)
-
-    def _made(self, future: Future[Any]) -> Any:
-        """Return what was made, what was raised, or that it is lost."""
-        from distributed import CancelledError, KilledWorker
-
-        try:
-            made = future.result(timeout=FETCH)
-        except (CancelledError, KilledWorker, TimeoutError):
-            workers(self._client, self._scheduler)  # raises where it is not the worker that is gone
-            return Ended(code=None)
-        except Exception as error:  # noqa: BLE001 - told where somebody reads it
-            return RuntimeError(f"in a worker: {type(error).__name__}: {error}")
-        if made is None:
-            return Ended(code=None)
-        return pickle.loads(made) if isinstance(made, bytes) else made  # noqa: S301 - of our own post
+        seat.leave()
 
 
 def _difference(there: Mapping[str, str], here: Mapping[str, str]) -> str | None:

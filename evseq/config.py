@@ -49,6 +49,13 @@ class Origin:
     project: Project | None = None
     key: tuple[str, ...] = ()
 
+    @property
+    def rank(self) -> int:
+        """How near it is to the call: of two that speak, the nearer one is taken."""
+        if self.project is not None:
+            return 1
+        return 0 if self.word == DEFAULT else 2 if self.word.startswith(PREFIX) else 3
+
     def __str__(self) -> str:
         return self.word if self.project is None else self.project.place(*self.key)
 
@@ -85,6 +92,12 @@ class Config:
         """Whether the targets are those of every run here, and none that somebody asks for in this one."""
         origin = self.origins["target"]
         return origin.project is not None or origin.word == DEFAULT
+
+    @property
+    def cluster(self) -> str | None:
+        """The scheduler whose workers share the scripts; none where somebody nearer says how many processes here do."""
+        nearer = self.origins["workers"].rank > self.origins["scheduler"].rank
+        return None if nearer else self.scheduler
 
     def open_names(self) -> tuple[str, ...]:
         """Return the chosen targets, each name of the project replaced by what it stands for."""
@@ -159,7 +172,7 @@ def configure(
         value, origins[name] = setting.default, Origin(word=DEFAULT)
         if project and name in project.table:
             origins[name] = Origin(project=project, key=(name,))
-            value = _beside(project, _read(setting, project.table[name], origins[name]))
+            value = _rooted(project, _read(setting, project.table[name], origins[name]))
         if text := environment.get(setting.variable):
             origins[name] = Origin(word=setting.variable)
             value = _read(setting, _written(setting, text), origins[name])
@@ -209,6 +222,6 @@ def _written(setting: Setting, text: str) -> Any:
         raise UsageError(f"{setting.variable}: {text!r} leaves a quote open\n  help: close it") from None
 
 
-def _beside(project: Project, value: Any) -> Any:
+def _rooted(project: Project, value: Any) -> Any:
     """Return a path relative to the file that says it, anything else as it is."""
     return project.file.parent / value if isinstance(value, Path) else value

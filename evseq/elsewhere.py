@@ -14,7 +14,8 @@ from evseq.errors import UsageError
 from evseq.geometry import PROCESSOR
 from evseq.part import Part, ScriptResult
 from evseq.premises import premises
-from evseq.running import Run, Settings
+from evseq.run_settings import Settings
+from evseq.running import Run
 
 __all__ = ["played_elsewhere"]
 

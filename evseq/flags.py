@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -10,7 +10,19 @@ import click
 from evseq.errors import UsageError
 from evseq.settings import ON_PURPOSE, SETTINGS, UPDATE
 
-__all__ = ["BEGIN", "EXITS", "endings", "named", "quick", "resumes", "scripts", "settings", "updates", "verbosity"]
+__all__ = [
+    "BEGIN",
+    "EXITS",
+    "endings",
+    "named",
+    "quick",
+    "refuse_idle",
+    "resumes",
+    "scripts",
+    "settings",
+    "updates",
+    "verbosity",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,6 +78,21 @@ def resumes(command: Command) -> Command:
         "anew with all of it, or the file of --jsonl is."
     )
     return click.option("--resume", metavar="FILE", help=text)(command)
+
+
+def refuse_idle(given: Mapping[str, Any], *, suite: bool, named: bool) -> None:
+    """Raise UsageError for a flag of a run that would say nothing beside the others, or without another.
+
+    `suite` is whether the suite was asked for in words, `named` whether any script but the quick set was.
+    """
+    if given["scheduler"] is not None and given["workers"] is not None:
+        raise UsageError("--scheduler and -n exclude each other\n  help: keep one of them")
+    if given["quick"] and suite:
+        raise UsageError("--suite has every case of --quick\n  help: keep one of them")
+    if given["quick"] and not named and given["arms"] is not None:
+        raise UsageError("--quick has cases of its own, whatever --arms\n  help: keep one of them, or name an --arm")
+    if given["golden_form"] is not None and not given["update"]:
+        raise UsageError("--golden-form says nothing without --update-goldens\n  help: say both, or neither")
 
 
 def scripts(command: Command) -> Command:

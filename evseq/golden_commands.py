@@ -197,6 +197,8 @@ def prune(*, delete: bool, reason: str, **given: Any) -> Exit:
     from evseq.golden.scripts import known_scripts
     from evseq.golden.status import prune as unused
 
+    if reason and not delete:
+        raise UsageError("--reason: of what?\n  help: say --delete too, or leave it out")
     config = _config(given)
     root = config.root()
     scripts = known_scripts(config.folder)

@@ -16,7 +16,8 @@ from evseq.judging import observed_cases
 from evseq.part import Part, ScriptResult, Watcher
 from evseq.playing import play
 from evseq.replay.opening import described
-from evseq.running import Run, Settings
+from evseq.run_settings import Settings
+from evseq.running import Run
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
 from evseq.script.filters import check_filters, check_offered

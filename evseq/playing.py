@@ -14,7 +14,8 @@ from types import FrameType
 from evseq.crew import LostWorker, shared
 from evseq.elsewhere import played_elsewhere
 from evseq.part import Part, ScriptResult, Watcher
-from evseq.running import Run, Settings
+from evseq.run_settings import Settings
+from evseq.running import Run
 from evseq.verdict.result import Check, Finding
 
 __all__ = ["Played", "play"]

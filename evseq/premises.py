@@ -16,8 +16,8 @@ from tempfile import NamedTemporaryFile
 from evseq import versions
 from evseq.golden.root import PACKAGED
 from evseq.part import Part
-from evseq.running import Settings
-from evseq.stamp import beside
+from evseq.run_settings import Settings
+from evseq.stamp import row_files
 from evseq.verdict.known import known_file
 
 __all__ = ["Premises", "premises"]
@@ -59,7 +59,7 @@ def premises(parts: Sequence[Part], settings: Settings) -> Iterator[Premises]:
     """
     files: dict[Path, None] = {}
     for script in {part.script.source.file: part.script for part in parts}.values():
-        files |= dict.fromkeys(beside(script).values())
+        files |= dict.fromkeys(row_files(script).values())
         if known := known_file(script, settings.known):
             files[known] = None
     goldens = settings.goldens

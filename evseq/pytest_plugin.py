@@ -32,6 +32,7 @@ __all__ = ["Qualifier", "ScriptCase", "ScriptFile", "evseq"]
 
 SUFFIX = ".evseq.yaml"
 FLAGS = ("target", "arms", "arm", "threads", "known", "goldens", "revision", "require-goldens", "golden-form")
+ELSEWHERE = ("workers", "scheduler", "jsonl", "record")  # of `evseq run`
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,9 +54,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep a place for what the session opens, and close it at the end whatever happens."""
+    if config.getoption("evseq_golden_form") and not config.getoption("evseq_update_goldens"):
+        raise pytest.UsageError("--evseq-golden-form says nothing without --evseq-update-goldens\n  help: say both, or neither")
     session = Session()
     config.stash[_SESSION] = session
     config.add_cleanup(session.close)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name the settings of project and environment that somebody said and that do nothing here."""
+    try:
+        origins = _chosen(config).origins
+    except EvseqError:  # told where a script is collected, if one is
+        return []
+    idle = [f"{name} ({origins[name]})" for name in ELSEWHERE if origins[name].rank]
+    return [f"evseq: cases are played here, whatever {', '.join(idle)} may say"] if idle else []
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile | None:
@@ -105,11 +118,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         output[_TOLD] = found.told()
         return
     ran = exitstatus == pytest.ExitCode.OK and not config.option.collectonly
-    if ran and found.nothing(_asked(config)):
+    if ran and found.selected and found.nothing(_asked(config)):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     if found.refused:
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
-    weak = found.candidates or found.idle(_chosen(config).arm)
+    weak = found.candidates or (found.results and found.idle(_chosen(config).arm))
     if weak and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if found.unwritten and session.exitstatus == pytest.ExitCode.OK:
@@ -132,7 +145,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("evseq: wrong usage")
         terminalreporter.line(found.refused)
         return
-    if idle := found.idle(_chosen(config).arm):
+    if found.results and (idle := found.idle(_chosen(config).arm)):
         terminalreporter.section("evseq: allowances that tolerate nothing")
         for finding in idle:
             terminalreporter.line(finding_text(finding))

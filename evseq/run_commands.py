@@ -70,10 +70,11 @@ def judge(files: tuple[str, ...], *, verbose: bool, quiet: bool) -> Exit:
     config = configure()
     goldens = config.terms()
     exits = []
-    for file in files:
+    terminals = [_terminal(verbose=verbose, quiet=quiet) for _ in files]
+    for file, terminal in zip(files, terminals, strict=True):
         result = pipeline.judge(Path(file), goldens=goldens, known=config.known)
         click.echo(f"{file}:")
-        _terminal(verbose=verbose, quiet=quiet).report(result)
+        terminal.report(result)
         exits.append(result.exit)
     return next((code for code in (Exit.FAILED, Exit.PASSED) if code in exits), Exit.NOTHING)
 
@@ -90,7 +91,7 @@ def _run_settings(config: Config, *, update: bool = False, witness: bool = False
         goldens=goldens,
         known=config.known,
         workers=config.workers,
-        scheduler=config.scheduler,
+        scheduler=config.cluster,
     )
 
 
@@ -118,6 +119,7 @@ def _run(
     from evseq.report.watchers import Watchers
     from evseq.script.filters import check_filters
 
+    flags.refuse_idle(given, suite=suite, named=suite or bool(scripts))
     config = configure(given)
     settings = _run_settings(config, update=given["update"], witness=given["witness"])
     quick = given["quick"]

@@ -7,7 +7,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Self
 from evseq.cache.canonical import Scalar
 from evseq.cache.damage import NotWritable
 from evseq.errors import Problem, ScriptError
-from evseq.golden.terms import Terms
 from evseq.judging import observed_cases
 from evseq.part import Part, ScriptResult
 from evseq.replay.opening import UnusableError
+from evseq.run_settings import Settings
 from evseq.script import lower as lowering
 from evseq.script.cases import CaseArms, cases
 from evseq.script.document import Script
@@ -35,26 +35,7 @@ if TYPE_CHECKING:
     from evseq.replay.target import Target
     from evseq.replay.targets import Targets
 
-__all__ = ["Run", "Settings"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to run. `only` filters arms; `record` is a folder that keeps recordings; `goldens` are the terms for them.
-
-    `known` is a file of known failures; without one, each script's folder is asked for `known.yaml`. `workers` are
-    processes that share the scripts; they are started as `multiprocessing` does, so a program guards its main module.
-    With the address of a `scheduler` of Dask the workers of its cluster share them instead.
-    """
-
-    mode: str = "pairwise"
-    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    threads: int = 1
-    record: Path | None = None
-    goldens: Terms = field(default_factory=Terms)
-    known: Path | None = None
-    workers: int = 1
-    scheduler: str | None = None
+__all__ = ["Run"]
 
 
 class Run:

@@ -227,7 +227,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 read=_address,
                 metavar="ADDRESS",
                 help="Have the workers of the Dask cluster with this scheduler share the scripts of run and qualify, "
-                "in place of -n. They must see the same folders. What is told and written is the same.",
+                "in place of -n, unless that is said nearer. They must see the same folders. What is told and written "
+                "is the same.",
             ),
             Setting(
                 name="jsonl",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evseq.golden.terms import Terms
     from evseq.verdict.known import Entry
 
-__all__ = ["beside", "stamp"]
+__all__ = ["row_files", "stamp"]
 
 
 def stamp(
@@ -57,7 +57,7 @@ def _seal(shelved: Shelved) -> str:
     return shelved.missing if shelved.golden is None else shelved.golden.seal
 
 
-def beside(script: Script) -> Mapping[str, Path]:
+def row_files(script: Script) -> Mapping[str, Path]:
     """Return the files that rows are read from, by the names the script gives them."""
     names = [
         row.file if isinstance(row, TextFile) else row.each
@@ -69,4 +69,4 @@ def beside(script: Script) -> Mapping[str, Path]:
 
 
 def _digests(script: Script) -> Mapping[str, str]:
-    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in beside(script).items()}
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in row_files(script).items()}

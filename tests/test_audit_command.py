@@ -21,8 +21,8 @@ Told = pytest.CaptureFixture[str]
 ONE = ["guard-names-next-place", "--script", "refused-prefix-token", "--target", "reference:full", "--beside", "none"]
 
 QUICK_ALONE = (
-    "--quick plays each case of the quick set, and finds no other\n"
-    "  help: leave out --full, --quick-file and --quick-keep\n"
+    "--quick plays each case of the quick set as it is, and finds no other\n"
+    "  help: leave out --beside, --full, --quick-file and --quick-keep\n"
 )
 
 
@@ -108,11 +108,16 @@ def test_flags_say_what_is_left_and_how(asked: list[tuple[tuple[str, ...], Setti
             "--beside: 'half' is no dtype\n  help: name float64, float32, bfloat16, float16, or none\n",
         ),
         (["--quick", "--full"], QUICK_ALONE),
+        (["--quick", "--beside", "bfloat16"], QUICK_ALONE),
+        (["--beside", ""], "--beside: '' is no dtype\n  help: name float64, float32, bfloat16, float16, or none\n"),
         (["--quick", "--quick-keep"], QUICK_ALONE),
         (["--quick-keep"], "--quick-keep: of what file?\n  help: name one with --quick-file\n"),
         (
             ["--quick-keep", "--quick-file", "absent/quick.txt"],
-            "absent/quick.txt: cannot be read: No such file or directory\n  help: leave --quick-keep out\n",
+            (
+                "absent/quick.txt: cannot be read: No such file or directory\n"
+                "  help: `evseq audit --quick-file absent/quick.txt` writes one\n"
+            ),
         ),
     ],
 )
@@ -127,6 +132,37 @@ def test_what_a_quick_file_has_is_kept_if_asked(here: Path) -> None:
     assert main(["audit", *ONE, "--quick-file", "quick.txt", "--quick-keep"]) == Exit.PASSED
 
     assert (here / "quick.txt").read_text() == "fork-chain cache=all\nrefused-prefix-token\n"
+
+
+def test_a_quick_file_that_is_none_is_refused_before_anything_is_tried(here: Path, capsys: Told) -> None:
+    (here / "quick.txt").write_text("fork-chian cache=all\n")
+
+    assert main(["audit", "--quick-file", "quick.txt", "--quick-keep"]) == Exit.USAGE
+
+    assert capsys.readouterr().err.startswith(
+        "quick.txt:1:1: no script of the suite has the name 'fork-chian'\n"
+        "> 1 | fork-chian cache=all\n"
+        "  help: did you mean 'fork-chain'? known: "
+    )
+
+
+def test_the_environment_says_how_many_processes_share_the_work(
+    asked: list[tuple[tuple[str, ...], Settings]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVSEQ_WORKERS", "2")
+
+    main(["audit"])
+
+    assert asked[0][1].workers == 2
+
+
+@pytest.mark.parametrize("arguments", [["--quick"], ["--quick", "--beside", "none"]])
+def test_the_quick_set_is_asked_for_in_no_other_dtype(
+    arguments: list[str], asked: list[tuple[tuple[str, ...], Settings]]
+) -> None:
+    main(["audit", *arguments])
+
+    assert asked[0][1].quick
 
 
 def test_the_quick_set_alone_is_asked_for(asked: list[tuple[tuple[str, ...], Settings]]) -> None:

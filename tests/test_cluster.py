@@ -6,115 +6,33 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
+from distributed import Worker
 
 from clusters import HERE, Cluster, cluster
 from evseq.cluster import shared
-from evseq.crew import LostWorker
-from evseq.errors import EvseqError, TargetError, UsageError
-
-WAIT = 30.0
-"""Seconds that something may take which takes a moment."""
-
-
-def halved(number: int) -> float:
-    return number / 2
-
-
-@contextmanager
-def halving() -> Iterator[Callable[[int], float]]:
-    yield halved
-
-
-def refused(_: int) -> float:
-    raise TargetError("no such target\n  help: name another")
-
-
-@contextmanager
-def refusing() -> Iterator[Callable[[int], float]]:
-    refused(0)
-    yield halved
-
-
-@contextmanager
-def working(folder: Path) -> Iterator[Callable[[str], str]]:
-    """Do what an item says; what is opened is a file that is removed at the end."""
-    mark = folder / f"{os.getpid()}.held"
-    mark.touch()
-    try:
-        yield partial(done, folder)
-    finally:
-        mark.unlink()
-
-
-def done(folder: Path, item: str) -> str:
-    with (folder / "begun").open("a") as file:
-        file.write(f"{os.getppid()} {os.getpid()} {item}\n")
-    match item:
-        case "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "die once" if begun(folder).count("die once") == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "take the worker along" if begun(folder).count(item) == 1:
-            os.kill(os.getppid(), signal.SIGKILL)
-            time.sleep(WAIT)
-        case "wait":
-            time.sleep(WAIT)
-        case "divide":
-            return str(1 / 0)
-        case _:
-            pass
-    return item.upper()
-
-
-def begun(folder: Path) -> list[str]:
-    return [line.split(" ", 2)[2] for line in (folder / "begun").read_text().splitlines()]
-
-
-def until(true: Callable[[], object]) -> None:
-    """Wait for what takes a moment; fail where it does not come."""
-    end = time.monotonic() + WAIT
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def held(folder: Path) -> list[Path]:
-    """Return what is opened now."""
-    return list(folder.glob("*.held"))
-
-
-def same() -> Mapping[str, str]:
-    return {"the weather": "fair"}
+from evseq.connecting import connected
+from evseq.errors import EvseqError, UsageError
+from working import begun, halving, held, refusing, same, told, until, working
 
 
 def weather() -> Mapping[str, str]:
     return {"the weather": os.environ.get("WEATHER", "fair")}
 
 
+def posts(dask_worker: Worker) -> list[str]:
+    """Return the runs that a worker has a post for."""
+    return [name for name in dask_worker.extensions if name.startswith("evseq-")]
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
-
-
-def told(
-    cluster: Cluster, items: Sequence[str], folder: Path, *, devices: Sequence[str | None] | None = None
-) -> list[tuple[int, object]]:
-    """Have items done; an error is told as its text, a lost worker by how it ended and whether another one did it."""
-    given = devices or [None] * len(items)
-    return [
-        (number, (made.ended, made.again) if isinstance(made, LostWorker) else str(made))
-        for number, made in shared(
-            partial(working, folder), items, scheduler=cluster.scheduler, devices=given, premises=same
-        )
-    ]
 
 
 class TestTheSame:
@@ -204,35 +122,6 @@ class TestLost:
         assert capfd.readouterr() == ("", "")
 
 
-class TestHangs:
-    """A worker that is there and says nothing, as one whose machine is out of memory."""
-
-    @pytest.fixture(autouse=True)
-    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("evseq.cluster.GREETING", 2)
-        monkeypatch.setattr("evseq.cluster.AT_FIRST", 0.5)
-
-    def test_others_do_what_there_is_to_do(self, two: Cluster, tmp_path: Path) -> None:
-        hung = two.worker()
-        hung.process.send_signal(signal.SIGSTOP)
-
-        made = told(two, ["a", "b", "c"], tmp_path)
-
-        hung.kill()
-        assert sorted(made) == [(0, "A"), (1, "B"), (2, "C")]
-
-    def test_nobody_else_is_there(self, tmp_path: Path) -> None:
-        with cluster(tmp_path, workers=1) as alone:
-            hung = alone.parts[1]
-            hung.process.send_signal(signal.SIGSTOP)
-            with pytest.raises(UsageError) as error:
-                told(alone, ["a"], tmp_path)
-
-        assert str(error.value) == (
-            f"{hung.address}: this worker says nothing for 2 s\n  help: start another one in its place"
-        )
-
-
 class TestEnds:
     def test_what_is_not_asked_for_any_more_ends(self, two: Cluster, tmp_path: Path) -> None:
         opened = partial(working, tmp_path)
@@ -246,9 +135,9 @@ class TestEnds:
 
     def test_so_does_what_somebody_asked_for_who_was_killed(self, two: Cluster, tmp_path: Path) -> None:
         code = (
-            "import pathlib, test_cluster, clusters; "
+            "import pathlib, working, clusters; "
             f"c = clusters.Cluster(folder=None, parts=[clusters.Part(process=None, address={two.scheduler!r})]); "
-            f"test_cluster.told(c, ['wait', 'wait'], pathlib.Path({str(tmp_path)!r}))"
+            f"working.told(c, ['wait', 'wait'], pathlib.Path({str(tmp_path)!r}))"
         )
         asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **HERE})
         until(lambda: (tmp_path / "begun").exists() and len(begun(tmp_path)) == 2)
@@ -258,6 +147,18 @@ class TestEnds:
         asking.wait()
 
         until(lambda: held(tmp_path) == [])
+
+    def test_workers_forget_a_run_that_has_ended(self, two: Cluster, tmp_path: Path) -> None:
+        with connected(two.scheduler) as client:
+            items = shared(
+                partial(working, tmp_path), ["a", "wait"], scheduler=two.scheduler, devices=[None] * 2, premises=same
+            )
+            next(items)
+            assert sorted(map(len, client.run(posts).values())) == [1, 1]
+
+            items.close()
+
+            until(lambda: not any(client.run(posts).values()))
 
 
 class TestRefused:

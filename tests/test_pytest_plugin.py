@@ -273,9 +273,9 @@ class TestGoldens:
 
     def test_flags_are_terms(self, folder: Path, pytester: pytest.Pytester, asked: list[Settings]) -> None:
         flags = ("--evseq-goldens=g", "--evseq-revision=v2", "--evseq-require-goldens", "--evseq-golden-form=full")
-        run_pytest(pytester, "--evseq-target=reference:full", *flags)
+        run_pytest(pytester, "--evseq-target=reference:full", "--evseq-update-goldens", *flags)
         assert asked[0].goldens == Terms(
-            root=Path("g"), project=folder, revision="v2", require=True, form=FormWord.FULL
+            root=Path("g"), project=folder, revision="v2", require=True, update=True, form=FormWord.FULL
         )
         run_pytest(pytester, "--evseq-target=reference:full", "--evseq-update-goldens")
         assert asked[1].goldens == Terms(root=folder / "goldens", project=folder, update=True)

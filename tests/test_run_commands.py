@@ -109,9 +109,10 @@ class TestGoldens:
         assert asked.call_args.kwargs["settings"].goldens == Terms(root=here / "goldens", project=here)
 
     def test_flags_are_terms(self, here: Path, asked: Mock) -> None:
-        main([*self.RUN, "--goldens", "g", "--revision", "v2", "--require-goldens", "--golden-form", "full"])
+        said = ("--goldens", "g", "--revision", "v2", "--require-goldens", "--golden-form", "full", "--update-goldens")
+        main([*self.RUN, *said])
         assert asked.call_args.kwargs["settings"].goldens == Terms(
-            root=Path("g"), project=here, revision="v2", require=True, form=FormWord.FULL
+            root=Path("g"), project=here, revision="v2", require=True, update=True, form=FormWord.FULL
         )
 
     @pytest.mark.parametrize("command", [RUN, ("qualify", "-q")])

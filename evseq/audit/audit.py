@@ -131,6 +131,11 @@ class Audit:
         return Picking(tried=self.tried, sound=self.sound)
 
     @property
+    def quick(self) -> tuple[str, ...]:
+        """The cheapest picks that catch all that was caught; none where nobody knows what else would have caught it."""
+        return () if self.shipped else self.picking.cheapest()
+
+    @property
     def stale(self) -> str | None:
         """Why the quick set that ships is not to be trusted any more, or None."""
         return self.picking.stale if self.whole and not self.interrupted else None

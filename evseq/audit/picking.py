@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from evseq.audit.cover import missed, smallest
 from evseq.audit.healthy import Sound
 from evseq.audit.trial import Tried
-from evseq.script.library import quick
 from evseq.script.picks import read_pick
+from evseq.script.quick import quick
 
 __all__ = ["BESIDES", "Picking"]
 

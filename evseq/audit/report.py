@@ -18,7 +18,8 @@ that is infinite or none stands as null. The object has:
                   largest of a healthy case and the smallest that a fault came to, with whose they are; numbers are null
                   where nothing was compared; `tried` is a number, `unseen` names faults not caught in this dtype
   quick           the cheapest cases that still catch all, each a text as in the quick set that ships: a script, and
-                  each arm that is not at its first value, or the dtype not the one that decides, as `arm=value`
+                  each arm that is not at its first value, or the dtype not the one that decides, as `arm=value`; empty
+                  where only the quick set that ships was played, which says nothing of what others would catch
   stale           why the quick set that ships is out of date, or null
   shipped         whether only the quick set that ships was played, until a fault was caught
   table           a list, in the order of the catalogue, of {fault, area, side, report, about, target, arms, dtype,
@@ -45,7 +46,7 @@ from evseq.audit.trial import Tried
 from evseq.errors import UsageError
 from evseq.faults.catalogue import FAULTS
 from evseq.report.figures import counted, duration, figure
-from evseq.script.library import QUICK
+from evseq.script.quick import QUICK
 from evseq.verdict.result import Exit
 
 __all__ = ["VERSION", "as_data", "lines", "write"]
@@ -83,7 +84,7 @@ def as_data(audit: Audit) -> dict[str, Any]:
         "healthy_cases": audit.healthy_cases,
         "false_alarms": [asdict(alarm) for alarm in audit.false_alarms],
         "margins": {dtype: _finite(asdict(margins)) for dtype, margins in audit.margins().items()},
-        "quick": list(audit.picking.cheapest()),
+        "quick": list(audit.quick),
         "stale": audit.stale,
         "shipped": audit.shipped,
         "table": [_row(one) for one in audit.tried],
@@ -125,8 +126,7 @@ def lines(audit: Audit) -> Iterator[str]:
     for dtype, margins in audit.margins().items():
         yield _margins(dtype, margins)
     if not audit.shipped:
-        cheapest = audit.picking.cheapest()
-        yield f"quick set: {counted(len(cheapest), 'line')}: {', '.join(cheapest) or '-'}"
+        yield f"quick set: {counted(len(audit.quick), 'line')}: {', '.join(audit.quick) or '-'}"
     yield from (f"\nfalse alarm: {alarm.case}\n  {alarm.finding}" for alarm in audit.false_alarms)
     yield from _wanting(audit)
     yield f"\n{_verdict(audit)}"

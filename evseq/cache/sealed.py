@@ -96,8 +96,8 @@ def seal(
                 file.write(run)
         if large:
             file.flush()
-            with ThreadPoolExecutor(max_workers=1) as beside:
-                flushed = beside.submit(os.fsync, file.fileno())
+            with ThreadPoolExecutor(max_workers=1) as thread:
+                flushed = thread.submit(os.fsync, file.fileno())
                 header, _, vouching = headed(digests=_digests(tensors, algorithm))
                 flushed.result()
             file.seek(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,16 +19,16 @@ from evseq.faults.needs import coded, in_reference
 from evseq.verdict.result import Check
 
 
-class Changed(BrokenEngine):
+class Changed(BrokenEngine, ABC):
     """An engine whose model is changed once, where both sides run through it. Files and identity stay."""
 
     def __init__(self, inner: Engine) -> None:
         super().__init__(inner)
         self.change(module(self))
 
+    @abstractmethod
     def change(self, model: Any) -> None:
         """Change the live model."""
-        raise NotImplementedError
 
 
 def after(part: nn.Module, change: Callable[[Tensor], Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -118,11 +119,12 @@ class Retold:
         return self.inner.draw(layout, rows, salt=salt)
 
 
-class Telling(BrokenSession):
+class Telling(BrokenSession, ABC):
     """Tells the pool what its rows hold."""
 
+    @abstractmethod
     def told(self, rows: Sequence[RequestRow]) -> Sequence[RequestRow]:
-        raise NotImplementedError
+        """Return what the pool is told."""
 
 
 class Retelling(BrokenEngine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,12 +21,12 @@ TOKENS = "prefix.tokens"
 Verdict = Admitted | Refused
 
 
-class Keyed(BrokenEngine):
+class Keyed(BrokenEngine, ABC):
     """A rule that compares only what `key` makes of a prefix, and everything else as evseq's guard does."""
 
+    @abstractmethod
     def key(self, rows: Any) -> Any:
         """Return what is compared of the prefix tokens, which are `[[row, [token, ...]], ...]`."""
-        raise NotImplementedError
 
     def reuse(self, recorded: Identity, asked: Identity) -> Verdict:
         """Admit or refuse."""
@@ -157,12 +158,12 @@ class GuardRemembersVerdict(BrokenEngine):
         return verdict
 
 
-class Blaming(BrokenEngine):
+class Blaming(BrokenEngine, ABC):
     """A rule that refuses what evseq's guard does, and tells it otherwise."""
 
+    @abstractmethod
     def blamed(self, first: Difference) -> tuple[Difference, ...]:
         """Return what is told for the first difference."""
-        raise NotImplementedError
 
     def reuse(self, recorded: Identity, asked: Identity) -> Verdict:
         """Admit or refuse."""

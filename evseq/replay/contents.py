@@ -14,7 +14,7 @@ from torch import Tensor
 
 from evseq.engines.protocol import CacheView, LayerView
 
-__all__ = ["Contents", "beside", "contents", "moved", "same_bits", "selected"]
+__all__ = ["Contents", "contents", "moved", "same_bits", "selected", "united"]
 
 _WORD = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -129,11 +129,11 @@ def selected(before: Contents | None, parents: Sequence[int]) -> Contents | None
     )
 
 
-def beside(one: Contents | None, other: Contents | None) -> Contents | None:
+def united(one: Contents | None, other: Contents | None) -> Contents | None:
     """Return the rows of two sessions as those of one."""
     if one is None or other is None:
         return None
-    return Contents(blocks=tuple(_beside(mine, its) for mine, its in zip(one.layers, other.layers, strict=True)))
+    return Contents(blocks=tuple(_united(mine, its) for mine, its in zip(one.layers, other.layers, strict=True)))
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
@@ -212,7 +212,7 @@ def _moved(old: Tokens, new: Tokens, *, whole: bool) -> Iterator[tuple[int, int]
                 yield row, position
 
 
-def _beside(one: Held, other: Held) -> Held:
+def _united(one: Held, other: Held) -> Held:
     if one.summed != other.summed:
         one, other = one.sums(), other.sums()
     slots = max(one.positions.shape[2], other.positions.shape[2])

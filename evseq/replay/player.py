@@ -16,7 +16,7 @@ from evseq.engines.protocol import Engine
 from evseq.geometry import Description
 from evseq.replay.answering import answer
 from evseq.replay.asking import save
-from evseq.replay.contents import beside, contents, moved, selected
+from evseq.replay.contents import contents, moved, selected, united
 from evseq.replay.damaging import ask_damaged
 from evseq.replay.fresh import RemoteEngine
 from evseq.replay.joining import joined
@@ -145,7 +145,7 @@ class _Player(Stage):
             case st.Join():
                 live, other = self.live[step.session], self.live.pop(step.other)
                 joined(live.session, other.session)
-                live.rows, live.contents = step.rows, beside(live.contents, other.contents)
+                live.rows, live.contents = step.rows, united(live.contents, other.contents)
                 self.probe(live, step, step.after)
             case st.Crop():
                 live = self.live[step.session]

@@ -17,7 +17,18 @@ from evseq.script.complaints import LONGEST_NAME, NAME_ADVICE, Complaints, did_y
 from evseq.script.compose import Keys, Value
 from evseq.script.kinds import NAME, WORD
 
-__all__ = ["BUILT_IN", "MAX_CASES", "Arm", "Padding", "Selection", "arm_data", "expand", "parse_arm", "value_schema"]
+__all__ = [
+    "BUILT_IN",
+    "MAX_CASES",
+    "Arm",
+    "Padding",
+    "Selection",
+    "arm_data",
+    "expand",
+    "parse_arm",
+    "selection",
+    "value_schema",
+]
 
 MAX_CASES = 100_000
 """A script that needs more is several scripts."""
@@ -71,7 +82,7 @@ def expand(arms: Mapping[str, Sequence[int | str]], *, mode: str = "pairwise") -
     and beyond `MAX_CASES` combinations, or pairs.
     """
     sizes = [len(values) for values in arms.values()]
-    match _selection(mode):
+    match selection(mode):
         case Selection.ALL:
             _limit(math.prod(sizes), "combinations")
             cases = list(itertools.product(*(range(size) for size in sizes)))
@@ -84,7 +95,8 @@ def expand(arms: Mapping[str, Sequence[int | str]], *, mode: str = "pairwise") -
     )
 
 
-def _selection(mode: str) -> Selection:
+def selection(mode: str) -> Selection:
+    """Return the selection of that name. Raises UsageError for an unknown one."""
     try:
         return Selection(mode)
     except ValueError:

@@ -16,7 +16,7 @@ from evseq.script.rows import Each
 from evseq.script.source import NOWHERE
 from evseq.script.texts import each_lines
 
-__all__ = ["CaseArms", "cases", "lacking", "pick"]
+__all__ = ["CaseArms", "all_arms", "cases", "lacking", "pick"]
 
 IDLE = ("dtype", "cache", "positions")
 """Arms that no script can be wrong about without a target."""
@@ -93,7 +93,7 @@ def _offered(
     script: Script, description: Description | None, engine: str, only: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[int | str, ...]]:
     """Return the values of each arm on a target, as far as `only` keeps them."""
-    arms = dict(_all_arms(script))
+    arms = dict(all_arms(script))
     for name, values in only.items():
         if name in arms:
             arms[name] = _kept(arms[name], values)
@@ -119,7 +119,8 @@ def lacking(script: Script, description: Description) -> str | None:
     return None
 
 
-def _all_arms(script: Script) -> list[tuple[str, Arm]]:
+def all_arms(script: Script) -> list[tuple[str, Arm]]:
+    """Return the arms of a script by name; a row with a case per line is one, of the numbers of its lines."""
     lines = [
         (name, Arm(values=tuple(range(1, len(each_lines(script, source.each)) + 1))))
         for name, source in script.rows.items()

@@ -39,7 +39,7 @@ class Complaints:
         """Whether there are so many problems that no more is told."""
         return len(self.problems) > MAX_NOTES
 
-    def add_beside(self, file: str, lines: tuple[str, ...], line: int, message: str, advice: str) -> None:
+    def add_in_file(self, file: str, lines: tuple[str, ...], line: int, message: str, advice: str) -> None:
         """Add a problem in a line of a file the script names."""
         self._put(Place(file=file, line=line, column=1), lines, message, advice)
 

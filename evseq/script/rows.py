@@ -186,7 +186,7 @@ def _read(row: TextFile | Each, found: Path, file: str, path: Keys, label: str, 
         for number, line in enumerate(lines, start=1):
             if line.lstrip().startswith("[") and not _is_ids(line):
                 message = f"{label}: {show(line)} begins like a list of ids and is none"
-                complaints.add_beside(file, lines, number, message, "write a JSON list of integers from 0: [1, 2]")
+                complaints.add_in_file(file, lines, number, message, "write a JSON list of integers from 0: [1, 2]")
 
 
 def lines_of(text: str) -> list[str]:
@@ -204,12 +204,12 @@ def _is_ids(line: str) -> bool:
 
 def _files_like(folder: Path, name: PurePosixPath) -> str:
     try:
-        beside = {entry.stem: entry.name for entry in (folder / name).parent.iterdir() if entry.is_file()}
+        there = {entry.stem: entry.name for entry in (folder / name).parent.iterdir() if entry.is_file()}
     except OSError:
-        beside = {}
-    close = nearest(name.stem, sorted(beside))
+        there = {}
+    close = nearest(name.stem, sorted(there))
     return (
-        f"did you mean '{name.with_name(beside[close])}'?"
+        f"did you mean '{name.with_name(there[close])}'?"
         if close
         else "name it from the script's folder, and put it there"
     )

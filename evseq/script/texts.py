@@ -102,7 +102,7 @@ def _row_text(
         case Text(text=text):
             return _tokenized(text, tokenize)
         case TextFile(file=file):
-            return _tokenized(_beside(script, file).read_text(encoding="utf-8"), tokenize)
+            return _tokenized(_row_file(script, file).read_text(encoding="utf-8"), tokenize)
         case Each():
             line = each_line(script, source, arms[name])
             return RowText(tokens=tuple(json.loads(line))) if is_ids(line) else _tokenized(line, tokenize)
@@ -120,7 +120,7 @@ def _number(
 
 def each_lines(script: Script, file: str) -> list[str]:
     """Return the non-empty lines of an `each` file: one case each."""
-    text = _beside(script, file).read_bytes().decode("utf-8")
+    text = _row_file(script, file).read_bytes().decode("utf-8")
     return [line for line in lines_of(text) if line.strip()]
 
 
@@ -134,7 +134,7 @@ def is_ids(line: str) -> bool:
     return line.lstrip().startswith("[")
 
 
-def _beside(script: Script, file: str) -> Path:
+def _row_file(script: Script, file: str) -> Path:
     return Path(script.source.file).parent / file
 
 

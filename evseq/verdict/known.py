@@ -32,7 +32,7 @@ from evseq.verdict.result import Case, Finding, Known, Outcome
 
 __all__ = ["Entry", "known_file", "marked", "read_known", "unmatched"]
 
-BESIDE = "known.yaml"
+USUAL = "known.yaml"
 """The file in a script's folder that is read where no other is named."""
 
 KEYS = ("script", "arm", "target", "check", "link", "reason")
@@ -63,8 +63,8 @@ class Entry:
 
 def known_file(script: Script, named: Path | None) -> Path | None:
     """Return the file that is named, or `known.yaml` in the script's folder if it is there."""
-    beside = Path(script.source.file).parent / BESIDE
-    return named or (beside if beside.is_file() else None)
+    usual = Path(script.source.file).parent / USUAL
+    return named or (usual if usual.is_file() else None)
 
 
 def read_known(file: Path) -> tuple[Entry, ...]:

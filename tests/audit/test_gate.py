@@ -12,7 +12,8 @@ from evseq.faults.catalogue import FAULTS
 from evseq.faults.guard import LEFT_OUT
 from evseq.pipeline import Settings, read_scripts, selected
 from evseq.script.events import EVENTS
-from evseq.script.library import QUICK, SUITE, quick
+from evseq.script.library import SUITE
+from evseq.script.quick import QUICK, quick
 from evseq.script.refusals import refused
 from evseq.verdict.checks import CHECKS
 from evseq.verdict.result import Check

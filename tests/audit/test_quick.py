@@ -33,7 +33,7 @@ DOUBLE = Settings(only={"dtype": ("float64",), "cache": ("growing",), "padding":
 def few(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it says where the test works
     """Let the quick set be a case each of two scripts, and in one every cache kind."""
     picks = (Pick(script=FEW[0]), Pick(script=FEW[1], arms={"padding": "right", "cache": "all"}))
-    monkeypatch.setattr("evseq.script.library.quick", lambda: picks)
+    monkeypatch.setattr("evseq.script.quick.quick", lambda: picks)
 
 
 def test_it_is_read_as_the_suite_is() -> None:

@@ -237,6 +237,10 @@ class TestJson:
         assert [found["script"] for found in row["reds"]] == ["chunk-splits", "unequal-rows"]
         assert row["beside"]["float32"]["ratio"] == 120.0
 
+    def test_the_cheapest_cases_are_told_where_all_were_played_that_could_catch_something(self) -> None:
+        assert as_data(audited(CAUGHT))["quick"] == ["chunk-splits"]
+        assert as_data(audited(CAUGHT, shipped=True))["quick"] == []
+
     def test_a_number_that_is_none_is_null(self) -> None:
         (row,) = as_data(audited(ASTRAY))["table"]
 

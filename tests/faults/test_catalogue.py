@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 
+import pytest
+
 from evseq.cache.fields import FIELDS
+from evseq.faults.both import Changed
 from evseq.faults.catalogue import FAULTS, ROOMS
+from evseq.faults.combined import Telling
 from evseq.faults.fault import Area, Fault, Side
+from evseq.faults.reuse import Blaming, Keyed
 from evseq.script.library import SUITE
 from evseq.verdict.result import Check
 
@@ -16,6 +22,15 @@ SIDES = Counter(fault.side for fault in FAULTS.values())
 
 def test_there_are_at_least_70_faults() -> None:
     assert len(FAULTS) >= 70
+
+
+def test_every_fault_fills_what_its_base_leaves_open() -> None:
+    assert [fault.name for fault in FAULTS.values() if inspect.isabstract(fault.broken)] == []
+
+
+@pytest.mark.parametrize("base", [Blaming, Changed, Keyed, Telling])
+def test_a_fault_that_does_not_is_no_engine(base: type) -> None:
+    assert inspect.isabstract(base)
 
 
 def test_no_two_faults_have_one_name() -> None:

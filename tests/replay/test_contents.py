@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from evseq.engines.protocol import CacheView, LayerView
-from evseq.replay.contents import SMALL, Contents, Held, _moved, beside, contents, moved, same_bits
+from evseq.replay.contents import SMALL, Contents, Held, _moved, contents, moved, same_bits, united
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 ROWS, HEADS, SLOTS, DIM = 2, 3, 4, 5
@@ -145,7 +145,7 @@ def test_rows_of_a_small_and_a_large_session_stand_beside_each_other(monkeypatch
 
 
 def joined(one: Contents, other: Contents) -> Contents:
-    found = beside(one, other)
+    found = united(one, other)
     assert found is not None
     return found
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from evseq import pipeline
 from evseq.cache.damage import FactsDamaged
@@ -244,46 +243,13 @@ class TestDamaged:
 
         assert error(file).startswith(f"{file}: facts: not what this evseq writes: ValueError: description: {told}\n")
 
-    @pytest.mark.parametrize(
-        ("change", "told"),
-        [
-            ({"layers": -1}, "layers -1, not the engine's"),
-            ({"layers": 1 << 40}, "layers 1099511627776, not the engine's"),
-            ({"deciding": "float64, mixed"}, "float64, mixed decides, not the engine's"),
-            ({"causal_gap": -1.0}, "causal gap -1.0"),
-            ({"causal_gap": float("nan")}, "causal gap nan"),
-        ],
-    )
-    def test_references_of_another_engine(self, file: Path, change: dict[str, object], told: str) -> None:
-        sealed = open_sealed(file, kind=SealedKind.RECORDING)
-        references = json.loads(sealed.tensors["facts"].numpy().tobytes())["references"]
-        rewritten(file, references={**references, **change})
-
-        assert error(file).startswith(f"{file}: facts: not what this evseq writes: ValueError: references: {told}\n")
-
-    @pytest.mark.parametrize(
-        ("name", "change", "told"),
-        [
-            (
-                "case.0.fed.0",
-                lambda logits: torch.zeros(len(logits), 65, dtype=torch.float64),
-                "fed: torch.float64 (3, 65), expected floats (3, 64)",
-            ),
-            ("scale", lambda scale: scale * 2, "scale: not the largest magnitude of truth"),
-            ("scale", lambda scale: scale * torch.nan, "scale: not the largest magnitude of truth"),
-            ("truth", lambda truth: truth * torch.nan, "scale: not the largest magnitude of truth"),
-            ("err.float64", lambda err: err - 1, "err.float64: a distance below 0"),
-        ],
-    )
-    def test_tensors_that_no_run_makes(
-        self, file: Path, name: str, change: Callable[[Tensor], Tensor], told: str
-    ) -> None:
+    def test_logits_of_another_vocabulary(self, file: Path) -> None:
         sealed = open_sealed(file, kind=SealedKind.RECORDING)
         tensors = {name: tensor.clone() for name, tensor in sealed.tensors.items()}
-        tensors[name] = change(tensors[name])
+        tensors["case.0.fed.0"] = torch.zeros(3, 65, dtype=torch.float64)
         seal(file, kind=SealedKind.RECORDING, identity=sealed.identity, tensors=tensors, scalars=sealed.scalars)
 
-        assert told in error(file)
+        assert "fed: torch.float64 (3, 65), expected floats (3, 64)" in error(file)
 
     def test_a_golden_elsewhere_is_not_looked_for(self, file: Path) -> None:
         golden = {"model": "..", "revision": "../..", "identity": {"weights.source": "ab"}, "required": True}

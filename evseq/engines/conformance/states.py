@@ -49,7 +49,7 @@ def restore(bench: Bench) -> Iterator[str]:
     session.restore(state)
     if bench.engine.forwarded != before:
         yield f"restore forwarded {bench.engine.forwarded - before} tokens"
-    again = trial.beside(session)
+    again = trial.twin(session)
     again.probe()
     exact = repeats(bench)
     for _ in range(3):

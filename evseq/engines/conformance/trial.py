@@ -147,9 +147,9 @@ class Trial:
 
     def fork(self) -> Trial:
         """Return a trial of a forked session."""
-        return self.beside(self.session.fork())
+        return self.twin(self.session.fork())
 
-    def beside(self, session: Session) -> Trial:
+    def twin(self, session: Session) -> Trial:
         """Return a trial of `session`, which must hold what this one holds."""
         return replace(self, session=session, rows=[list(row) for row in self.rows], unjudged={})
 
