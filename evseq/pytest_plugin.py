@@ -55,7 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep a place for what the session opens, and close it at the end whatever happens."""
     if config.getoption("evseq_golden_form") and not config.getoption("evseq_update_goldens"):
-        raise pytest.UsageError("--evseq-golden-form says nothing without --evseq-update-goldens\n  help: say both, or neither")
+        raise pytest.UsageError(
+            "--evseq-golden-form says nothing without --evseq-update-goldens\n  help: say both, or neither"
+        )
     session = Session()
     config.stash[_SESSION] = session
     config.add_cleanup(session.close)
