@@ -145,6 +145,11 @@ class Run:
         assert self._shelf is not None
         return self._stamp(part, self._shelf.find(part.script, self.target(part.target)))
 
+    def recorded(self, part: Part) -> bool:
+        """Return whether what was observed of a part is kept, where that is asked for."""
+        folder = self.settings.record
+        return folder is None or (folder / _recording(part.script, part.target)).is_file()
+
     def run_script(self, script: Script, text: str, chosen: Sequence[CaseArms]) -> ScriptResult:
         """Lower, ask the oracle, play and judge the chosen cases of one script on one target.
 
@@ -257,8 +262,12 @@ class Run:
             lowered = lower(greedy=lambda tokens: forced[tokens] if tokens in forced else target.greedy(tokens))
         except UnusableError as error:  # what the deciding dtype would choose cannot be known
             return unreferenced(lower(), str(error))
-        with tempfile.TemporaryDirectory(prefix="evseq-") as folder:
-            return observe(lowered, target=target, folder=Path(folder))
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="evseq-")
+        except OSError as error:
+            raise NotWritable(error.filename or "TMPDIR", f"cannot be written: {error.strerror}") from None
+        with folder as name:
+            return observe(lowered, target=target, folder=Path(name))
 
 
 @contextlib.contextmanager
