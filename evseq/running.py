@@ -105,7 +105,7 @@ class Run:
 
         Raises ScriptError with the problems of all scripts; UsageError where nothing could be kept that is asked for.
         """
-        self._check_writing([(part.script, part.target) for part in parts])
+        self.check_writing([(part.script, part.target) for part in parts])
         problems: list[Problem] = []
         for part in parts:
             target = self.target(part.target)
@@ -115,6 +115,13 @@ class Run:
                 problems += error.problems
         if problems:
             raise ScriptError(problems)
+
+    def check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
+        """Raise UsageError where candidates or witnesses of scripts on targets are asked for and could not be kept."""
+        if self.settings.goldens.writes:
+            from evseq.golden.making import check_writing
+
+            check_writing(self.settings.goldens, work)
 
     def known(self, script: Script) -> tuple[Entry, ...]:
         """Return the failures that are known of a script's folder, or of the one file that is named; read once.
@@ -161,7 +168,6 @@ class Run:
         unwritten: list[str] = []
 
         assert self._shelf is not None
-        self._check_writing([(script, text)])  # pytest runs one script at a time
         target = self.target(text)
         target.begin()
         shelved = self._shelf.find(script, target)
@@ -183,7 +189,8 @@ class Run:
         standard = None if shelved is None else shelved.standard(group.tree)
         result = observed_cases(script, labels, target.description, chosen, group, golden=standard)
         if shelved is not None:
-            result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
+            with _told(unwritten):
+                result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
         entries = self.known(script)
         result = replace(
             result,
@@ -235,12 +242,6 @@ class Run:
         terms = self.settings.goldens
         written = propose(whole, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
         return (str(written),) if written else ()
-
-    def _check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
-        if self.settings.goldens.writes:
-            from evseq.golden.making import check_writing
-
-            check_writing(self.settings.goldens, work)
 
     def _forced(self, shelved: Shelved | None) -> Mapping[tuple[int, ...], int]:
         """Return the greedy ids that a golden keeps; a run that makes another lets the model choose."""
