@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.damage import NotWritable
+from evseq.cache.damage import Damage, NotWritable
 from evseq.errors import Problem, ScriptError
 from evseq.golden.terms import Terms
 from evseq.judging import observed_cases
@@ -273,10 +273,10 @@ class Run:
 
 @contextlib.contextmanager
 def _told(unwritten: list[str]) -> Iterator[None]:
-    """Note what cannot be written, and go on."""
+    """Note what cannot be written, for want of room or since its name is a link's, and go on."""
     try:
         yield
-    except NotWritable as error:
+    except Damage as error:
         unwritten.append(str(error))
 
 

@@ -1,4 +1,4 @@
-"""A folder of goldens that takes nothing more while a run writes to it: told, and no case loses its verdict."""
+"""A folder that takes nothing more while a run writes to it: told, and no case loses its verdict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from accepting import accepted, held, terms
 from evseq.cache.damage import NotWritable
 from evseq.errors import UsageError
 from evseq.golden import making
+from evseq.pipeline import Settings, run
 from evseq.verdict.result import Exit, Outcome
-from playing import script
+from playing import DOUBLE, script
 
 FULL = "reference:full"
 TEXT = "rows: {a: [1, 2, 3]}\nevents: [{prefill: {rows: {a: 2}}}, {append: {next: 1}}]\n"
@@ -55,3 +56,19 @@ def test_witnesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert [case.outcome for case in result.cases] == [Outcome.PASSED, Outcome.PASSED]
     assert (result.exit, len(result.unwritten)) == (Exit.USAGE, 2)
+
+
+@pytest.mark.parametrize("name", ["kept/*", "goldens/*/*/*.candidate.safetensors"])
+def test_a_link_in_place_of_what_would_be_written(name: str, tmp_path: Path) -> None:
+    said = Settings(
+        only=DOUBLE, record=tmp_path / "kept", goldens=replace(terms(tmp_path / "goldens", FULL), update=True)
+    )
+    run(SCRIPTS, [FULL], settings=said)
+    first, _ = sorted(tmp_path.glob(name))
+    first.unlink()
+    first.symlink_to("/dev/full")
+
+    result = run(SCRIPTS, [FULL], settings=said)
+
+    assert (len(result.cases), len(result.unwritten), first.is_symlink()) == (2, 1, True)
+    assert result.unwritten[0].startswith(f"{first}: ")
