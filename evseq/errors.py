@@ -17,6 +17,7 @@ __all__ = [
     "Problem",
     "ScriptError",
     "TargetError",
+    "Untold",
     "UsageError",
     "nearest",
     "printable",
@@ -45,6 +46,16 @@ class EvseqError(Exception):
 
 class UsageError(EvseqError):
     """A flag, setting or argument is off. Correct the call."""
+
+
+class Untold(UsageError):
+    """Standard output takes nothing more, mostly since its disk is full. Send it elsewhere."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"standard output: cannot be written: {error.strerror or error}\n"
+            "  help: make room on its disk, or send it elsewhere"
+        )
 
 
 class TargetError(UsageError):

@@ -44,6 +44,12 @@ class ScriptResult:
     stamp: str = ""
     unwritten: tuple[str, ...] = ()
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that hold what it came to: candidates, and witnesses it was written down in."""
+        witnesses = [case.witnessed.file for case in self.cases if case.witnessed and case.witnessed.written]
+        return tuple(dict.fromkeys([*self.candidates, *witnesses]))
+
 
 class Watcher(Protocol):
     """What a front end is told while cases run, in the order of the run whoever plays them."""

@@ -69,13 +69,19 @@ def play(
 
 
 def _before(parts: Sequence[Part], running: Run, kept: Sequence[ScriptResult]) -> dict[int, ScriptResult]:
-    """Return by their place the parts that were done before and would come out the same again.
+    """Return by their place the parts that were done before and would come out the same again, each case once.
 
-    Candidates that were adopted or thrown away since are made again.
+    What was written and is gone since, as a candidate that was adopted or a recording, is made again.
     """
-    stamped = {result.stamp: result for result in kept if all(Path(file).is_file() for file in result.candidates)}
+    stamped = {result.stamp: result for result in kept if all(Path(file).is_file() for file in result.files)}
     found = {place: stamped.get(running.stamp(part)) for place, part in enumerate(parts)} if stamped else {}
-    return {place: result for place, result in found.items() if result is not None}
+    return {
+        place: result
+        for place, result in found.items()
+        if result is not None
+        and tuple(case.id for case in result.cases) == parts[place].ids
+        and running.recorded(parts[place])
+    }
 
 
 def _played(parts: Sequence[Part], running: Run, watch: Watcher | None) -> Played:

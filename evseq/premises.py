@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from evseq import versions
+from evseq.cache.replacing import held
 from evseq.golden.root import PACKAGED
 from evseq.part import Part
 from evseq.run_settings import Settings
@@ -64,17 +64,13 @@ def premises(parts: Sequence[Part], settings: Settings) -> Iterator[Premises]:
             files[known] = None
     goldens = settings.goldens
     writes = (settings.record, goldens.root if goldens.writes else None)
-    with ExitStack() as held:
-        marks = [
-            held.enter_context(NamedTemporaryFile(dir=folder.resolve(), prefix=".evseq-", suffix=".mark"))
-            for folder in writes
-            if folder is not None
-        ]
+    with ExitStack() as stack:
+        marks = [stack.enter_context(held(folder.resolve())) for folder in writes if folder is not None]
         yield Premises(
             folder=Path.cwd(),
             goldens=goldens.root,
             files=tuple(files),
-            marks=tuple(Path(mark.name) for mark in marks),
+            marks=tuple(marks),
         )
 
 

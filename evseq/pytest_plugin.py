@@ -266,6 +266,7 @@ class ScriptCase(pytest.Item):
                 item for item in self.session.items if isinstance(item, ScriptCase) and (item.path, item.target) == key
             ]
             run = session.opened(self.settings)
+            run.check_writing([(self.script, self.target)])
             played = run.run_script(self.script, self.target, [item.case for item in group])
             session.found.candidates += played.candidates
             session.found.unwritten += played.unwritten

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from evseq.cache.canonical import Scalar
-from evseq.cache.damage import NotWritable
+from evseq.cache.damage import Damage, NotWritable
 from evseq.errors import Problem, ScriptError
 from evseq.judging import observed_cases
 from evseq.part import Part, ScriptResult
@@ -86,7 +86,7 @@ class Run:
 
         Raises ScriptError with the problems of all scripts; UsageError where nothing could be kept that is asked for.
         """
-        self._check_writing([(part.script, part.target) for part in parts])
+        self.check_writing([(part.script, part.target) for part in parts])
         problems: list[Problem] = []
         for part in parts:
             target = self.target(part.target)
@@ -96,6 +96,13 @@ class Run:
                 problems += error.problems
         if problems:
             raise ScriptError(problems)
+
+    def check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
+        """Raise UsageError where candidates or witnesses of scripts on targets are asked for and could not be kept."""
+        if self.settings.goldens.writes:
+            from evseq.golden.making import check_writing
+
+            check_writing(self.settings.goldens, work)
 
     def known(self, script: Script) -> tuple[Entry, ...]:
         """Return the failures that are known of a script's folder, or of the one file that is named; read once.
@@ -126,6 +133,11 @@ class Run:
         assert self._shelf is not None
         return self._stamp(part, self._shelf.find(part.script, self.target(part.target)))
 
+    def recorded(self, part: Part) -> bool:
+        """Return whether what was observed of a part is kept, where that is asked for."""
+        folder = self.settings.record
+        return folder is None or (folder / _recording(part.script, part.target)).is_file()
+
     def run_script(self, script: Script, text: str, chosen: Sequence[CaseArms]) -> ScriptResult:
         """Lower, ask the oracle, play and judge the chosen cases of one script on one target.
 
@@ -137,7 +149,6 @@ class Run:
         unwritten: list[str] = []
 
         assert self._shelf is not None
-        self._check_writing([(script, text)])  # pytest runs one script at a time
         target = self.target(text)
         target.begin()
         shelved = self._shelf.find(script, target)
@@ -159,7 +170,8 @@ class Run:
         standard = None if shelved is None else shelved.standard(group.tree)
         result = observed_cases(script, labels, target.description, chosen, group, golden=standard)
         if shelved is not None:
-            result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
+            with _told(unwritten):
+                result = replace(result, cases=self._witnessed(result.cases, group, target, shelved))
         entries = self.known(script)
         result = replace(
             result,
@@ -212,12 +224,6 @@ class Run:
         written = propose(whole, target, shelved, terms=terms, identity=identity, judged=judged, of=of)
         return (str(written),) if written else ()
 
-    def _check_writing(self, work: Sequence[tuple[Script, str]]) -> None:
-        if self.settings.goldens.writes:
-            from evseq.golden.making import check_writing
-
-            check_writing(self.settings.goldens, work)
-
     def _forced(self, shelved: Shelved | None) -> Mapping[tuple[int, ...], int]:
         """Return the greedy ids that a golden keeps; a run that makes another lets the model choose."""
         if shelved is None or shelved.golden is None or self.settings.goldens.update:
@@ -238,16 +244,20 @@ class Run:
             lowered = lower(greedy=lambda tokens: forced[tokens] if tokens in forced else target.greedy(tokens))
         except UnusableError as error:  # what the deciding dtype would choose cannot be known
             return unreferenced(lower(), str(error))
-        with tempfile.TemporaryDirectory(prefix="evseq-") as folder:
-            return observe(lowered, target=target, folder=Path(folder))
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="evseq-")
+        except OSError as error:
+            raise NotWritable(error.filename or "TMPDIR", f"cannot be written: {error.strerror}") from None
+        with folder as name:
+            return observe(lowered, target=target, folder=Path(name))
 
 
 @contextlib.contextmanager
 def _told(unwritten: list[str]) -> Iterator[None]:
-    """Note what cannot be written, and go on."""
+    """Note what cannot be written, for want of room or since its name is a link's, and go on."""
     try:
         yield
-    except NotWritable as error:
+    except Damage as error:
         unwritten.append(str(error))
 
 

@@ -17,6 +17,10 @@ from fronts import GREEN, RED
 
 pytestmark = pytest.mark.usefixtures("here")
 
+UNTOLD = """\
+standard output: cannot be written: No space left on device
+  help: make room on its disk, or send it elsewhere"""
+
 
 class TestExitCodes:
     def test_passed(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +179,32 @@ class TestExitCodes:
         )
         os.close(writing)
         assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, b"")
+
+    def test_a_full_disk_behind_standard_output_is_told_and_ends_no_run(self, here: Path) -> None:
+        with Path("/dev/full").open("w") as disk:
+            done = subprocess.run(
+                [sys.executable, "-m", "evseq", "run", ".", "--target", "reference:full", "--jsonl", "run.jsonl"],
+                stdout=disk,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (Exit.USAGE, f"{UNTOLD}\n")
+        lines = [json.loads(line) for line in (here / "run.jsonl").read_text().splitlines()]
+        assert [line["type"] for line in lines] == ["run", "case", "case", "script", "summary"]
+
+    def test_a_full_disk_behind_standard_output_is_told_by_every_command(self) -> None:
+        with Path("/dev/full").open("w") as disk:
+            done = subprocess.run(
+                [sys.executable, "-m", "evseq", "events"], stdout=disk, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert (done.returncode, done.stderr) == (Exit.USAGE, f"{UNTOLD}\n")
+
+    @pytest.mark.parametrize("arguments", [["events", "zzz"], ["--zzz"]])
+    def test_whom_nobody_can_tell_the_exit_code_tells(self, arguments: list[str]) -> None:
+        with Path("/dev/full").open("w") as disk:
+            done = subprocess.run([sys.executable, "-m", "evseq", *arguments], stderr=disk, check=False)
+        assert done.returncode == Exit.USAGE
 
     def test_the_module_exits_as_the_command_does(self) -> None:
         done = subprocess.run([sys.executable, "-m", "evseq", "events", "zzz"], capture_output=True, check=False)

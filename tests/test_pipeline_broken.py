@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +13,8 @@ from evseq.errors import TargetError, UsageError
 from evseq.geometry import Description, Dtype
 from evseq.part import ScriptResult
 from evseq.pipeline import Settings, run
+from evseq.report.jsonl import JsonLines
+from evseq.report.watchers import Watchers
 from evseq.verdict.result import Case, Exit, Outcome
 from planted.second import Second
 from playing import ARMS, CROP, DOUBLE, ELSEWHERE, ONE, failed, first, lines, played, script
@@ -128,6 +132,22 @@ class TestRecord:
         assert (result.exit, len(result.unwritten)) == (Exit.USAGE, 1)
         assert result.unwritten[0].startswith(f"reloads on {FULL} was not judged: ")
         assert "No space left on device\n  help: check the folder's permissions and" in result.unwritten[0]
+
+    @pytest.mark.parametrize("refuses", ["tempfile.TemporaryDirectory", "evseq.replay.group.Path.mkdir"])
+    def test_nor_is_a_system_without_room_for_a_temporary_folder(
+        self, refuses: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(refuses, refused)
+
+        with Watchers(JsonLines(tmp_path / "run.jsonl", targets=(), scripts=(), settings={})) as watch:
+            result = run([script(ONE, name="one")], [FULL], settings=Settings(only=DOUBLE), watch=watch)
+
+        assert (result.cases, result.exit, len(result.unwritten)) == ((), Exit.USAGE, 1)
+        assert result.unwritten[0].startswith(f"one on {FULL} was not judged: ")
+        assert ": cannot be written: No space left on device\n  help: check the folder's perm" in result.unwritten[0]
 
     def test_a_recording_that_cannot_be_written_takes_nothing_from_the_verdict(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -104,3 +104,15 @@ class TestPremises:
             assert [elsewhere()[name] for name in marks] == ["not found", "not found"]
 
         assert [file.name for name in ("kept", "goldens") for file in (here / name).iterdir()] == []
+
+    def test_what_a_killed_run_left_there_is_swept_by_the_next(self, here: Path) -> None:
+        (here / "kept").mkdir()
+        with resting(Settings(record=Path("kept"))) as held:
+            (left,) = held.marks
+            name = left.name
+        (here / "kept" / name).touch()
+
+        with resting(Settings(record=Path("kept"))) as held:
+            there = list((here / "kept").iterdir())
+
+        assert there == list(held.marks)

@@ -92,6 +92,36 @@ class TestResume:
         assert Path(gone).exists()
         assert len(json.loads((three / "run.jsonl").read_text().splitlines()[-1])["candidates"]) == 3
 
+    def test_recordings_and_witnesses_thrown_away_since_are_made_again(self, three: Path) -> None:
+        run("--update-goldens")
+        main(["golden", "accept", "--reason", "A test."])
+        flags = ("--record", "kept", "--update-witness")
+        assert run(*flags, "--jsonl", "run.jsonl") == Exit.PASSED
+        (witness,) = three.rglob("witness/*.json")
+        (recording, *_) = sorted((three / "kept").iterdir())
+        recording.unlink()
+        assert run(*flags, "--resume", "run.jsonl") == Exit.PASSED
+        assert recording.exists()
+        witness.unlink()
+
+        assert run(*flags, "--resume", "run.jsonl") == Exit.PASSED
+
+        assert list(json.loads(witness.read_text())["scripts"]) == ["blue", "green", "red"]
+
+    def test_a_case_that_is_there_twice_stands_for_no_other(
+        self, three: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run("--jsonl", "run.jsonl")
+        lines = (three / "run.jsonl").read_text().splitlines(keepends=True)
+        (three / "run.jsonl").write_text("".join([lines[0], lines[1], lines[1], *lines[3:]]))
+        capsys.readouterr()
+
+        assert run("--resume", "run.jsonl") == Exit.PASSED
+
+        assert capsys.readouterr().out.startswith("kept from before: 4 cases of 2 scripts ")
+        cases = [json.loads(line).get("id") for line in (three / "run.jsonl").read_text().splitlines()]
+        assert {f"blue[{padding}][{FULL}]" for padding in ("left", "right")} <= set(cases)
+
     def test_a_file_that_is_no_run_is_wrong_usage_and_stays(
         self, three: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from evseq.cache.damage import IsALink, NotAFile, NotWritable
 
-__all__ = ["replacing"]
+__all__ = ["held", "replacing"]
 
 TEMPORARY = ".evseq-*.tmp"
 
@@ -44,6 +44,24 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         _sync(target.parent)
     except OSError as error:
         raise NotWritable(path, f"cannot be written: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[Path]:
+    """Have an empty file in a folder until the block is left; that of a killed process is swept as any other.
+
+    Raise `NotWritable` where the system refuses.
+    """
+    try:
+        _sweep(folder)
+        path, file = _temporary(folder)
+    except OSError as error:
+        raise NotWritable(folder, f"cannot be written: {error.strerror or error}") from error
+    with file:
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _refuse_others(target: Path) -> None:

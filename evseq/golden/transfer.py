@@ -11,8 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from evseq.cache.damage import NotWritable
 from evseq.errors import UsageError
-from evseq.golden.outage import Denied, NotInStore, Outage, Silent, Unreachable
+from evseq.golden.outage import Altered, Denied, NotInStore, Outage, Silent, Unreachable
 from evseq.golden.store import Store
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ FORBIDDEN = frozenset({401, 403})
 """HTTP's words for it."""
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-"""What this machine says of its own disk, not a store of itself."""
+"""What a system says of a disk: of this machine's own, where something is fetched."""
 
 Work = Callable[["AbstractFileSystem", str, "Callback"], None]
 """What is done with a filesystem and a path in it, as long as bytes move."""
@@ -44,8 +45,8 @@ class _Word(Enum):
 def download(store: Store, name: str, *, to: Path) -> None:
     """Write an object's bytes, whatever they are, into a file.
 
-    Raises NotInStore where there is none, an Outage where the store fails, OSError where this disk does, UsageError
-    where a package is not installed.
+    Raises NotInStore where there is none, Altered where a folder has its name, an Outage where the store fails, OSError
+    where this disk does, UsageError where a package is not installed.
     """
 
     def get(system: AbstractFileSystem, path: str, heard: Callback) -> None:
@@ -55,7 +56,10 @@ def download(store: Store, name: str, *, to: Path) -> None:
 
 
 def upload(store: Store, name: str, *, file: Path) -> None:
-    """Send a file; folders below the store's own are made, the store itself is not. Raises what `download` does."""
+    """Send a file; folders below the store's own are made, the store itself is not.
+
+    Raises what `download` does, NotWritable where it is the store that has no room or takes nothing.
+    """
 
     def put(system: AbstractFileSystem, path: str, heard: Callback) -> None:
         try:
@@ -69,7 +73,10 @@ def upload(store: Store, name: str, *, file: Path) -> None:
                     system.mkdir("/".join((base, *above[: count + 1])), create_parents=False)
             system.put_file(str(file), path, callback=heard)
 
-    _moved(store, name, put)
+    try:
+        _moved(store, name, put)
+    except OSError as error:
+        raise NotWritable(store.address(name), f"cannot be written: {error.strerror}") from None
 
 
 def _moved(store: Store, name: str, work: Work) -> None:
@@ -131,6 +138,8 @@ def _said(store: Store, name: str, error: Exception) -> Exception:
         return error
     if isinstance(error, FileNotFoundError):
         return NotInStore(address, f"is not in the store: {told}")
+    if isinstance(error, FileExistsError | IsADirectoryError):
+        return Altered(address, "is a folder, which has to be removed")
     failed: type[Outage] = Unreachable
     if isinstance(error, TimeoutError):
         failed = Silent

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from evseq.cache.damage import NotWritable
 from evseq.errors import TargetError
 from evseq.geometry import Capability, Dtype, Promise
 from evseq.history import Tree
@@ -154,7 +155,10 @@ def _work(oracles: Mapping[str | None, Oracle], target: Target) -> Work:
 
 
 def _play(plan: Plan, *, target: Target, folder: Path) -> Recording:
-    folder.mkdir()
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise NotWritable(folder, f"cannot be written: {error.strerror or error}") from error
     dtype, options = plan.dtype, engine_options(plan, target)
     try:
         engine = target.engine(dtype, options)

@@ -75,6 +75,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -107,9 +108,10 @@ class JsonLines:
     ) -> None:
         """Write the `run` line, over whatever the file held. Raises UsageError where it cannot be written.
 
-        Where the file is that of a run that this one `resumes`, it stays as it is until what is kept of it is known.
+        Where the file is that of a run that this one `resumes`, it stays as it is until what is kept of it is known; a
+        link to it stays one.
         """
-        self._path = path
+        self._path = path.resolve() if resumes else path
         self._file: TextIO | None = None
         self._run = _text(
             {
@@ -123,7 +125,9 @@ class JsonLines:
                 "libraries": versions.libraries(),
             }
         )
-        if not resumes:
+        if resumes:
+            self._refuse_fixed()
+        else:
             self._open("w")
             self._write(self._run)
 
@@ -154,8 +158,9 @@ class JsonLines:
         self._write(_text(_case(case)))
 
     def ended(self, result: ScriptResult) -> None:
-        """Write the line that says the cases of a script are all there."""
-        self._write(_text(_script(result)))
+        """Write the line that says the cases of a script are all there; none where it could not be judged."""
+        if result.cases:
+            self._write(_text(_script(result)))
 
     def report(self, result: Result) -> None:
         """Write the closing line."""
@@ -182,6 +187,14 @@ class JsonLines:
             }
         )
         self._write(line)
+
+    def _refuse_fixed(self) -> None:
+        """Raise UsageError, before anything takes long, where the file could not be replaced."""
+        try:
+            with tempfile.TemporaryFile(dir=self._path.parent):
+                pass
+        except OSError as error:
+            raise self._refused(error) from None
 
     def _open(self, mode: Literal["w", "a"]) -> None:
         try:

@@ -20,6 +20,9 @@ __all__ = ["KeptError", "kept"]
 
 AGAIN = "run without --resume, which begins anew"
 
+BEGINNING = b'{"type": "run"'
+"""How every file of a run begins, however little of it was written."""
+
 MAX_BYTES = 1 << 28
 """Most bytes of a file: half a million cases."""
 
@@ -36,19 +39,24 @@ class KeptError(UsageError):
 def kept(path: Path) -> tuple[ScriptResult, ...]:
     """Return the results of the scripts that are done whole.
 
-    The lines of a script that was not, and a last line that a killed writer left without its end, are passed over.
+    The lines of a script that was not, and a last line that a killed writer left without its end, are passed over; of
+    one killed before its first line had an end nothing is kept.
     Raises KeptError, with its line, for anything that a run does not write.
     """
     try:
-        text = whole(path, most=MAX_BYTES).decode("utf-8")
+        content = whole(path, most=MAX_BYTES)
+        lines, end, rest = content.rpartition(b"\n")
+        if not end and BEGINNING.startswith(rest[: len(BEGINNING)]):
+            return ()
+        text = lines.decode("utf-8")
     except NotThere:
         raise KeptError(f"{path}: cannot be read: No such file or directory\n  help: name the file of a run") from None
     except Damage as error:
         raise KeptError(f"{path}: {error.evidence}\n  help: name the file of a run") from None
     except UnicodeDecodeError as error:
         raise KeptError(f"{path}: byte {error.start} is not UTF-8\n  help: {AGAIN}") from None
-    lines = _lines(path, text)
-    number, first = next(lines, (1, {}))
+    read = _lines(path, text)
+    number, first = next(read, (1, {}))
     if first.get("type") != "run":
         raise _refused(path, number, "it does not begin with the line of a run", "name a file that --jsonl wrote")
     if first.get("version") != VERSION:
@@ -56,7 +64,7 @@ def kept(path: Path) -> tuple[ScriptResult, ...]:
         raise _refused(path, number, said, AGAIN)
     results: list[ScriptResult] = []
     cases: list[Case] = []
-    for number, line in lines:
+    for number, line in read:
         try:
             match line.get("type"):
                 case "case":
@@ -74,8 +82,7 @@ def kept(path: Path) -> tuple[ScriptResult, ...]:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    whole, _, _ = text.rpartition("\n")
-    for number, line in enumerate(whole.split("\n") if whole else (), start=1):
+    for number, line in enumerate(text.split("\n") if text else (), start=1):
         try:
             read = json.loads(line)
         except (ValueError, RecursionError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from evseq.cache.frame import Extent
 from evseq.cache.header import inspect_header
 from evseq.cache.identity import FORMAT_VERSION, Identity
+from evseq.errors import printable
 
 __all__ = ["header_text"]
 
@@ -42,8 +43,9 @@ def _fields(identity: Identity) -> list[tuple[str, str]]:
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> list[str]:
-    width = max((len(name) for name, _ in rows), default=0)
-    return ["", f"{title}: {len(rows)}", *(f"  {name:<{width}}  {told}" for name, told in rows)]
+    shown = [(printable(name).replace("\n", "\\n"), told) for name, told in rows]
+    width = max((len(name) for name, _ in shown), default=0)
+    return ["", f"{title}: {len(rows)}", *(f"  {name:<{width}}  {told}" for name, told in shown)]
 
 
 def _tensor(extent: Extent, digest: str) -> str:

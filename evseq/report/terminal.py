@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from evseq.errors import Untold, printable
 from evseq.part import ScriptResult
 from evseq.report.failure import alike, case_text, finding_text
 from evseq.report.figures import counted, duration, figure
@@ -44,7 +45,7 @@ class Terminal:
 
     `out` is written without colours; left out, it is standard output. The case's name ends its line, so that the
     columns before it need no measuring and nothing is ever cut off. A live line below the cases is drawn only where a
-    person looks on.
+    person looks on. What it is told then raises Untold where nothing more can be written.
     """
 
     def __init__(self, out: TextIO | None = None, *, verbosity: Verbosity = Verbosity.NORMAL) -> None:
@@ -138,9 +139,9 @@ class Terminal:
             figure(case.margin.fraction if case.margin else None),
             case.id,
         )
-        shown = Text(row)
+        shown = Text(printable(row))
         shown.stylize(_STYLES[case.outcome], 0, len(case.outcome))
-        self._console.print(shown, soft_wrap=True)
+        self._show(shown)
 
     def _block(self, block: str, *, style: str) -> None:
         """Print lines behind an empty one, the first of them styled."""
@@ -151,7 +152,13 @@ class Terminal:
             self._print(rest)
 
     def _print(self, line: str, *, style: str = "") -> None:
-        self._console.print(Text(line, style=style), soft_wrap=True)
+        self._show(Text(printable(line), style=style))
+
+    def _show(self, shown: Text) -> None:
+        try:
+            self._console.print(shown, soft_wrap=True)
+        except OSError as error:
+            raise Untold(error) from None
 
 
 def text(result: Result, *, verbosity: Verbosity = Verbosity.QUIET) -> str:

@@ -71,6 +71,8 @@ NOWHERE = Source(file="<script>", text="", data=None, marks={(): Mark(1, 1, 1, 1
 def read(path: str | os.PathLike[str]) -> Source:
     """Read a script file. Raises UsageError where there is none, ScriptError where its text cannot be read on."""
     file = os.fspath(path)
+    if _UNPRINTABLE.search(file):  # bytes that are no UTF-8 among them: reports and recordings could not name it
+        raise UsageError(f"{file!r}: has a name that cannot be written\n  help: rename it, or its folder")
     try:
         about = Path(file).stat()
         if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):  # a pipe is waited for, a device goes on

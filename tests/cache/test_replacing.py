@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pytest
 
 from evseq.cache.damage import IsALink, NotAFile, NotWritable
-from evseq.cache.replacing import replacing
+from evseq.cache.replacing import held, replacing
 
 HALFWAY = """
 import sys
@@ -179,6 +179,23 @@ def test_many_writers_of_one_name_do_not_disturb_each_other(
     assert ended == [0, 0, 0, 0]
     assert (tmp_path / "file").read_bytes() in WHOLE
     assert leftovers(tmp_path) == []
+
+
+def test_a_held_file_is_there_until_the_block_is_left_whoever_sweeps(tmp_path: Path) -> None:
+    with held(tmp_path) as mark:
+        with replacing(tmp_path / "file"):
+            pass
+        there = mark.exists()
+
+    assert (there, leftovers(tmp_path)) == (True, [])
+
+
+def test_a_file_cannot_be_held_where_there_is_no_folder(tmp_path: Path) -> None:
+    with (
+        pytest.raises(NotWritable, match="cannot be written: No such file or directory"),
+        held(tmp_path / "none"),
+    ):
+        pass
 
 
 def test_other_files_of_the_folder_are_left_alone(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import pytest
 from fsspec.callbacks import Callback
 from fsspec.implementations.local import LocalFileSystem
 
+from evseq.cache.damage import NotWritable
 from evseq.errors import EvseqError, UsageError
-from evseq.golden.outage import Denied, NotInStore, Silent, Unreachable
+from evseq.golden.outage import Altered, Denied, NotInStore, Silent, Unreachable
 from evseq.golden.store import Store
 from evseq.golden.transfer import download, upload
 from objects import Bucket, known_to, serving
@@ -118,6 +119,30 @@ class TestFolder:
     def test_folders_below_the_stores_own_are_made(self, tmp_path: Path, file: Path) -> None:
         upload(store(f"file://{tmp_path}"), NAME, file=file)
         assert (tmp_path / NAME).read_bytes() == file.read_bytes()
+
+    def test_a_folder_in_place_of_an_object_is_told_as_one(self, tmp_path: Path, file: Path) -> None:
+        (tmp_path / "store" / NAME).mkdir(parents=True)
+        asked = store(f"file://{tmp_path}/store")
+        (tmp_path / "arrived").touch()
+        told = f"file://{tmp_path}/store/{NAME}: is a folder, which has to be removed"
+        assert refused(Altered, asked, tmp_path).splitlines()[0] == told
+        with pytest.raises(Altered, match="is a folder, which has to be removed"):
+            upload(asked, NAME, file=file)
+
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+    def test_a_store_that_takes_nothing_is_named(
+        self, number: int, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def put_file(*_: object, **__: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(LocalFileSystem, "put_file", put_file)
+        with pytest.raises(NotWritable) as error:
+            upload(store(f"file://{tmp_path}"), NAME, file=file)
+        assert str(error.value) == (
+            f"file://{tmp_path}/{NAME}: cannot be written: {os.strerror(number)}\n"
+            "  help: check the folder's permissions and the room on its disk"
+        )
 
     def test_the_stores_own_is_not(self, tmp_path: Path, file: Path) -> None:
         with pytest.raises(NotInStore):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from evseq.errors import UsageError
+from evseq.part import ScriptResult
 from evseq.report.jsonl import JsonLines
-from evseq.verdict.result import Case, ErrorRatio, Finding, Latency, Margin, Result, Witnessed
+from evseq.verdict.result import Case, ErrorRatio, Finding, Forwards, Latency, Margin, Result, Witnessed
 
 
 def opened(path: Path) -> JsonLines:
@@ -163,13 +164,32 @@ class TestJsonLines:
         opened(tmp_path / "run.jsonl").close()
         assert len(lines(tmp_path / "run.jsonl")) == 1
 
-    def test_a_file_that_cannot_be_written_is_refused_at_once(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("resumes", [False, True])
+    def test_a_file_that_cannot_be_written_is_refused_at_once(self, tmp_path: Path, *, resumes: bool) -> None:
         with pytest.raises(UsageError) as refused:
-            opened(tmp_path / "missing" / "run.jsonl")
+            JsonLines(tmp_path / "missing" / "run.jsonl", targets=(), scripts=(), settings={}, resumes=resumes)
         assert str(refused.value) == (
             f"{tmp_path}/missing/run.jsonl: cannot be written: No such file or directory\n"
             "  help: name a file in a folder you may write to"
         )
+
+    def test_a_link_to_the_file_of_a_resumed_run_stays_one(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        opened(tmp_path / "elsewhere" / "run.jsonl").close()
+        (tmp_path / "run.jsonl").symlink_to("elsewhere/run.jsonl")
+
+        file = JsonLines(tmp_path / "run.jsonl", targets=("other",), scripts=(), settings={}, resumes=True)
+        file.kept(())
+        file.close()
+
+        assert (tmp_path / "run.jsonl").is_symlink()
+        assert lines(tmp_path / "elsewhere" / "run.jsonl")[0]["targets"] == ["other"]
+
+    def test_a_script_that_could_not_be_judged_has_no_line(self, tmp_path: Path) -> None:
+        file = opened(tmp_path / "run.jsonl")
+        file.ended(ScriptResult(cases=(), forwards=Forwards(), unwritten=("one was not judged",)))
+        file.close()
+        assert [line["type"] for line in lines(tmp_path / "run.jsonl")] == ["run"]
 
     def test_a_disk_that_is_full_is_told(self) -> None:
         with pytest.raises(UsageError, match=r"^/dev/full: cannot be written: No space left on device\n"):

@@ -99,6 +99,19 @@ class TestKept:
 
         assert kept(tmp_path / "run.jsonl") == ()
 
+    @pytest.mark.parametrize("size", [0, 1, 13, 14, 100])
+    def test_a_run_killed_within_its_first_line_has_nothing(self, size: int, tmp_path: Path) -> None:
+        file(tmp_path / "run.jsonl").close()
+        (tmp_path / "run.jsonl").write_bytes((tmp_path / "run.jsonl").read_bytes()[:size])
+
+        assert kept(tmp_path / "run.jsonl") == ()
+
+    def test_what_a_crash_left_behind_the_last_line_is_not_read(self, tmp_path: Path, done: ScriptResult) -> None:
+        file(tmp_path / "run.jsonl", done).close()
+        (tmp_path / "run.jsonl").write_bytes((tmp_path / "run.jsonl").read_bytes() + b"\0\xff")
+
+        assert kept(tmp_path / "run.jsonl") == (done,)
+
 
 class TestRefused:
     @pytest.mark.parametrize(
@@ -136,7 +149,7 @@ class TestRefused:
 
         assert str(refused.value) == f"{tmp_path}/run.jsonl:{told}{HELP}"
 
-    @pytest.mark.parametrize("text", ["", '{"type": "case"}\n', "{}\n"])
+    @pytest.mark.parametrize("text", ["\n", '{"type": "case"}\n', "{}\n", "text", '{"type": "case"'])
     def test_a_foreign_file_is_told(self, text: str, tmp_path: Path) -> None:
         (tmp_path / "other.jsonl").write_text(text)
 

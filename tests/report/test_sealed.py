@@ -36,6 +36,20 @@ class TestHeaderText:
             f"  layer.0.keys  {blake3_digest(tensors['layer.0.keys'])[:12]}  F64 [1, 2, 3], 48 bytes",
         ]
 
+    def test_no_name_says_what_a_terminal_obeys_or_begins_a_line(self, tmp_path: Path) -> None:
+        seal(
+            tmp_path / "file",
+            kind=SealedKind.CACHE,
+            identity=Identity(values={}),
+            tensors={"keys\x1b[2J\nsound": torch.zeros(1)},
+            scalars={"\x1b[8m": "\x1b[0m"},
+        )
+
+        told = header_text(tmp_path / "file").splitlines()
+
+        assert told[8:9] == ["  \\x1b[8m  '\\x1b[0m'"]
+        assert told[-1].startswith("  keys\\x1b[2J\\nsound  ")
+
     def test_a_file_that_is_none_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "no.safetensors").write_bytes(b"nothing")
         with pytest.raises(CacheError):

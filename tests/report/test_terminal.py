@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from dataclasses import replace
 from io import StringIO
 
 import pytest
 
+from evseq.errors import Untold
 from evseq.report.failure import case_text
 from evseq.report.terminal import Terminal, Verbosity, text
 from evseq.verdict.result import Case, Finding, Latency, Result
@@ -30,6 +33,13 @@ class Screen(StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+class Full(StringIO):
+    """A file on a disk that is full."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class TestReport:
@@ -118,6 +128,25 @@ class TestWatching:
         out = StringIO()
         Terminal(out).close()
         assert out.getvalue() == ""
+
+    def test_nothing_is_told_that_a_terminal_obeys(self, result: Result, failed: Case) -> None:
+        finding = replace(failed.findings[0], message="\x1b]0;\x07\udcff")
+        forged = replace(failed, id="\x1b[8mhidden", findings=(finding,))
+
+        told = text(replace(result, cases=(forged,)), verbosity=Verbosity.NORMAL)
+
+        assert "\\x1b[8mhidden\n" in told
+        assert ": \\x1b]0;\\x07\\udcff\n" in told
+        assert "\x1b" not in told
+
+    def test_a_disk_that_is_full_is_told(self, result: Result) -> None:
+        with pytest.raises(Untold) as untold:
+            Terminal(Full()).report(result)
+
+        assert str(untold.value) == (
+            "standard output: cannot be written: No space left on device\n"
+            "  help: make room on its disk, or send it elsewhere"
+        )
 
     def test_left_out_it_is_standard_output(self, result: Result, capsys: pytest.CaptureFixture[str]) -> None:
         Terminal(verbosity=Verbosity.QUIET).report(result)

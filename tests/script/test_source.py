@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evseq.errors import Place, Problem, ScriptError
+from evseq.errors import Place, Problem, ScriptError, UsageError
 from evseq.script import compose
 from evseq.script.scalar import RefusedScalarError, resolve
 from evseq.script.source import Mark, Source, parse_yaml, read
@@ -147,6 +147,23 @@ class TestExcerpt:
         with pytest.raises(ScriptError) as error:
             parse_yaml("a: \x1b[2J", file="x")
         assert error.value.problems[0].excerpt == "> 1 | a: ?[2J"
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["\udcff", "\x1b[8m"])
+    def test_a_file_is_refused_that_no_report_could_name(self, name: str, tmp_path: Path) -> None:
+        file = str(tmp_path / f"{name}.evseq.yaml")
+
+        with pytest.raises(UsageError) as refused:
+            read(file)
+
+        assert str(refused.value) == f"{file!r}: has a name that cannot be written\n  help: rename it, or its folder"
+
+    def test_names_of_any_language_are_read(self, tmp_path: Path) -> None:
+        file = tmp_path / "größe 尺寸\u3000é.evseq.yaml"
+        file.write_text("evseq: 1\n")
+
+        assert read(file).data == {"evseq": 1}
 
 
 class TestProblemsOfText:
