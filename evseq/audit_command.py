@@ -85,8 +85,12 @@ def audit(  # noqa: PLR0913 - one for each flag
     from evseq.audit.report import lines, write
     from evseq.checking import read_scripts
     from evseq.faults.catalogue import FAULTS
+    from evseq.report.output import fixed, put
 
     kept = _picks(quick_file) if quick_keep else ()
+    for path in (file, quick_file):
+        if path is not None:
+            fixed(path)
     config = configure(given)
     suite = tuple(script.name for script in read_scripts([], suite=not quick, quick=quick))
     settings = Settings(
@@ -108,7 +112,7 @@ def audit(  # noqa: PLR0913 - one for each flag
     if file is not None:
         write(result, file)
     if quick_file is not None and not result.interrupted:
-        _write(quick_file, result.picking.cheapest(kept))
+        put(quick_file, "".join(f"{name}\n" for name in result.picking.cheapest(kept)))
     return result.exit
 
 
@@ -161,10 +165,3 @@ def _picks(file: Path | None) -> tuple[str, ...]:
     if file is None:
         raise UsageError("--quick-keep: of what file?\n  help: name one with --quick-file")
     return tuple(map(str, quick(file)))
-
-
-def _write(file: Path, names: Sequence[str]) -> None:
-    try:
-        file.write_text("".join(f"{name}\n" for name in names), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}\n  help: name another file") from None

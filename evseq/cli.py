@@ -12,7 +12,7 @@ from evseq import flags
 from evseq.audit_command import audit
 from evseq.config import configure
 from evseq.ending import ended
-from evseq.errors import Exit, UsageError
+from evseq.errors import Exit
 from evseq.golden_commands import golden
 from evseq.run_commands import judge, qualify, run
 from evseq.settings import SETTINGS
@@ -123,16 +123,14 @@ def schema(file: str | None) -> Exit:
     """
     import json
 
+    from evseq.report.output import put
     from evseq.script.schema import editor_schema
 
     text = json.dumps(editor_schema(), indent=2)
     if file is None:
         click.echo(text)
         return Exit.PASSED
-    try:
-        Path(file).write_text(text + "\n", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}\n  help: name another file") from None
+    put(Path(file), text + "\n")
     click.echo(f"{file}: written")
     return Exit.PASSED
 

@@ -173,11 +173,15 @@ def test_the_quick_set_alone_is_asked_for(asked: list[tuple[tuple[str, ...], Set
     assert settings.scripts == ("fork-chain",)
 
 
-@pytest.mark.usefixtures("asked")
-def test_a_quick_file_that_cannot_be_written_is_told(capsys: Told) -> None:
-    assert main(["audit", "--quick-file", "absent/quick.txt"]) == Exit.USAGE
+@pytest.mark.parametrize("flag", ["--quick-file", "--json"])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_played(
+    flag: str, asked: list[tuple[tuple[str, ...], Settings]], capsys: Told
+) -> None:
+    assert main(["audit", flag, "absent/quick.txt"]) == Exit.USAGE
+    assert asked == []
     assert capsys.readouterr().err == (
-        "absent/quick.txt: cannot be written: No such file or directory\n  help: name another file\n"
+        "absent/quick.txt: cannot be written: No such file or directory\n"
+        "  help: name a file in a folder you may write to\n"
     )
 
 

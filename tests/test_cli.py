@@ -137,7 +137,8 @@ class TestLanguage:
     def test_a_schema_that_cannot_be_written_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["schema", "--write", "none/x.json"]) == Exit.USAGE
         assert capsys.readouterr().err == (
-            "none/x.json: cannot be written: No such file or directory\n  help: name another file\n"
+            "none/x.json: cannot be written: No such file or directory\n"
+            "  help: name a file in a folder you may write to\n"
         )
 
 

@@ -43,9 +43,9 @@ from typing import Any
 
 from evseq.audit.audit import Audit, Margins
 from evseq.audit.trial import Tried
-from evseq.errors import UsageError
 from evseq.faults.catalogue import FAULTS
 from evseq.report.figures import counted, duration, figure
+from evseq.report.output import put
 from evseq.script.quick import QUICK
 from evseq.verdict.result import Exit
 
@@ -60,12 +60,7 @@ SHOWN = 12
 
 def write(audit: Audit, path: Path) -> None:
     """Write the JSON object, over whatever the file held. Raises UsageError where it cannot be written."""
-    try:
-        path.write_text(json.dumps(as_data(audit), indent=1, allow_nan=False) + "\n", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be written: {error.strerror}\n  help: name a file in a folder you may write to"
-        ) from None
+    put(path, json.dumps(as_data(audit), indent=1, allow_nan=False) + "\n")
 
 
 def as_data(audit: Audit) -> dict[str, Any]:
