@@ -33,6 +33,10 @@ ASKED = {
 PARTS = {"twin": "fork"}
 """Methods of the wrapping by the one they are part of."""
 
+PLAIN = frozenset({"__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__abstractmethods__"})
+PLAIN |= {"__firstlineno__", "__static_attributes__"}
+"""What Python writes into a class by itself."""
+
 
 def reached(fault: Fault, script: Script) -> bool:
     """Return whether playing `script` can come upon what `fault` breaks."""
@@ -59,8 +63,7 @@ def broken(fault: Fault) -> frozenset[str]:
     base = _base(fault)
     names = {PARTS.get(name, name) for name in _own(fault)}
     known = {name for name in names if hasattr(base, name) and name not in vars(object)} | (names & SELDOM)
-    plain = {"__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__static_attributes__"}
-    changed = (known | {name for name in names if name.startswith("__")}) - plain
+    changed = (known | {name for name in names if name.startswith("__")}) - PLAIN
     return frozenset(changed) if changed <= SELDOM else frozenset()
 
 
