@@ -75,7 +75,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -84,8 +83,8 @@ from typing import Any, Literal, TextIO
 
 from evseq import versions
 from evseq.cache.replacing import replacing
-from evseq.errors import UsageError
 from evseq.part import ScriptResult
+from evseq.report.output import fixed, refused
 from evseq.verdict.result import Case, Outcome, Result
 
 __all__ = ["VERSION", "JsonLines"]
@@ -126,7 +125,7 @@ class JsonLines:
             }
         )
         if resumes:
-            self._refuse_fixed()
+            fixed(self._path)
         else:
             self._open("w")
             self._write(self._run)
@@ -188,19 +187,11 @@ class JsonLines:
         )
         self._write(line)
 
-    def _refuse_fixed(self) -> None:
-        """Raise UsageError, before anything takes long, where the file could not be replaced."""
-        try:
-            with tempfile.TemporaryFile(dir=self._path.parent):
-                pass
-        except OSError as error:
-            raise self._refused(error) from None
-
     def _open(self, mode: Literal["w", "a"]) -> None:
         try:
             self._file = self._path.open(mode, encoding="utf-8", newline="\n")
         except OSError as error:
-            raise self._refused(error) from None
+            raise refused(self._path, error) from None
 
     def _write(self, text: str) -> None:
         assert self._file is not None
@@ -209,12 +200,7 @@ class JsonLines:
             self._file.flush()
         except OSError as error:
             self.close()
-            raise self._refused(error) from None
-
-    def _refused(self, error: OSError) -> UsageError:
-        return UsageError(
-            f"{self._path}: cannot be written: {error.strerror}\n  help: name a file in a folder you may write to"
-        )
+            raise refused(self._path, error) from None
 
 
 def _case(case: Case) -> Mapping[str, Any]:

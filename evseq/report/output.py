@@ -11,7 +11,7 @@ from evseq.cache.damage import NotAFile, NotWritable
 from evseq.cache.replacing import replacing
 from evseq.errors import UsageError
 
-__all__ = ["fixed", "put"]
+__all__ = ["fixed", "put", "refused"]
 
 
 def put(path: Path, text: str) -> None:
@@ -26,7 +26,7 @@ def put(path: Path, text: str) -> None:
         with replacing(path.resolve()) as file:
             file.write(text.encode())
     except (OSError, NotWritable, NotAFile) as error:
-        raise _refused(path, error) from None
+        raise refused(path, error) from None
 
 
 def fixed(path: Path) -> None:
@@ -39,15 +39,16 @@ def fixed(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.resolve().parent):
             pass
     except OSError as error:
-        raise _refused(path, error) from None
+        raise refused(path, error) from None
+
+
+def refused(path: Path, error: Exception) -> UsageError:
+    """Return what is told where the system refuses to write a file."""
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    told = cause.strerror if isinstance(cause, OSError) else str(error)
+    return UsageError(f"{path}: cannot be written: {told}\n  help: name a file in a folder you may write to")
 
 
 def _takes_text(path: Path) -> bool:
     """Return whether it is a device or a pipe, which no file may take the name of."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _refused(path: Path, error: Exception) -> UsageError:
-    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    told = cause.strerror if isinstance(cause, OSError) else str(error)
-    return UsageError(f"{path}: cannot be written: {told}\n  help: name a file in a folder you may write to")
