@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evseq.geometry import CacheKind, Description
-from evseq.replay.recording import Recording
+from evseq.replay.recording import Fed, Recording
 from evseq.replay.references import References
 from evseq.script.document import Script
 from evseq.script.steps import Load, Step
 from evseq.script.turns import Turn
+from evseq.verdict.compare import Excess
 from evseq.verdict.result import Check, Finding
 from evseq.verdict.standard import Accepted, Missing
 
@@ -77,4 +78,18 @@ class Evidence:
             actual=None if actual is None else str(actual),
             expected=None if expected is None else str(expected),
             share=share,
+        )
+
+    def too_far(self, check: Check, fed: Fed, one: Excess, *, against: str) -> Finding:
+        """Tell of a forward's observation that is further than allowed from what `against` names."""
+        return self.finding(
+            check,
+            fed.step,
+            f"logit {one.entry} is {one.actual:.6g}, {against} {one.expected:.6g}: off by {one.off:.3g}, "
+            f"allowed {one.allowed:.3g} in {self.recording.dtype}",
+            row=fed.rows[one.place],
+            index=fed.indices[one.place],
+            actual=one.actual,
+            expected=one.expected,
+            share=one.share,
         )

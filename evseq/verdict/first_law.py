@@ -105,17 +105,7 @@ def parity(evidence: Evidence) -> Iterator[Finding]:
         known = references.finite[dtype][places] & references.finite[references.deciding.dtype][places]
         usable = fed.logits.isfinite().all(-1) & known  # the others are told by `finite`
         for one in beyond(fed.logits, expected, allowed[places], usable=usable):
-            yield evidence.finding(
-                Check.PARITY,
-                fed.step,
-                f"logit {one.entry} is {one.actual:.6g}, expected {one.expected:.6g}: off by {one.off:.3g}, "
-                f"allowed {one.allowed:.3g} in {dtype}",
-                row=fed.rows[one.place],
-                index=fed.indices[one.place],
-                actual=one.actual,
-                expected=one.expected,
-                share=one.share,
-            )
+            yield evidence.too_far(Check.PARITY, fed, one, against="expected")
 
 
 def continuity(evidence: Evidence) -> Iterator[Finding]:

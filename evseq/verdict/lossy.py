@@ -29,17 +29,7 @@ def solo(evidence: Evidence) -> Iterator[Finding]:
     for fed in recording.fed:
         alone, usable = recording.solo[fed.lineage], fed.logits.isfinite().all(-1)  # the others are told by `finite`
         for one in beyond(fed.logits, alone, _limits(evidence, fed), usable=usable):
-            yield evidence.finding(
-                Check.SOLO,
-                fed.step,
-                f"logit {one.entry} is {one.actual:.6g}, with its row alone {one.expected:.6g}: off by {one.off:.3g}, "
-                f"allowed {one.allowed:.3g} in {recording.dtype}",
-                row=fed.rows[one.place],
-                index=fed.indices[one.place],
-                actual=one.actual,
-                expected=one.expected,
-                share=one.share,
-            )
+            yield evidence.too_far(Check.SOLO, fed, one, against="with its row alone")
 
 
 def _limits(evidence: Evidence, fed: Fed) -> Float[Tensor, " observation"]:
